@@ -1,6 +1,7 @@
 # The CUDA side. Device code is compiled by NVRTC when a plan is made, so neither nvcc nor CMake's
-# CUDA language is used: only headers and libraries. NVML is opened at run time, and the driver is
-# reached through the (static) CUDA runtime, so that one binary starts with and without a driver.
+# CUDA language is used: only headers and libraries. NVML and CUPTI are for dlopen (only CUPTI's headers
+# are looked for here), and the driver is reached through the (static) CUDA runtime, so that one binary
+# starts with and without a driver.
 #
 # Sets STATOR_WITH_{CUDA,NVRTC,CUDNN,NCCL,CUPTI} and STATOR_CUDA_TARGETS.
 
@@ -16,9 +17,13 @@ if(NOT STATOR_CUDA STREQUAL "OFF")
     set(STATOR_WITH_CUDA ON)
     set(STATOR_WITH_NVRTC ON)
     list(APPEND STATOR_CUDA_TARGETS CUDA::cudart_static CUDA::nvrtc CUDA::cublasLt)
-    if(TARGET CUDA::cupti)
+    find_path(STATOR_CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
+              ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES extras/CUPTI/include)
+    if(STATOR_CUPTI_INCLUDE_DIR)
       set(STATOR_WITH_CUPTI ON)
-      list(APPEND STATOR_CUDA_TARGETS CUDA::cupti)
+      add_library(stator_cupti INTERFACE)
+      target_include_directories(stator_cupti SYSTEM INTERFACE ${STATOR_CUPTI_INCLUDE_DIR})
+      list(APPEND STATOR_CUDA_TARGETS $<BUILD_INTERFACE:stator_cupti>)
     endif()
     # Ask for cuDNN and NCCL beside the toolkit too: some installations keep them there.
     set(STATOR_CUDA_HINTS ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_TARGET_DIR})
@@ -71,7 +76,7 @@ if(STATOR_WITH_CUDA)
     string(APPEND cuda_summary ", no NCCL")
   endif()
   if(STATOR_WITH_CUPTI)
-    string(APPEND cuda_summary ", CUPTI")
+    string(APPEND cuda_summary ", CUPTI headers")
   endif()
 elseif(STATOR_WITH_NVRTC)
   set(cuda_summary "CPU only; NVRTC found, so generated kernels are compile-checked")

@@ -1,0 +1,11 @@
+// A program outside the tree, against the installed headers and libraries.
+#include <cstdio>
+
+#include "ir/dtype.h"
+
+int main() {
+  const std::string_view name = stator::Name(stator::DType::kBF16);
+  std::printf("%.*s is %d bytes wide\n", static_cast<int>(name.size()), name.data(),
+              stator::ByteWidth(stator::DType::kBF16));
+  return name == "bf16" ? 0 : 1;
+}
