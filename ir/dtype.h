@@ -1,0 +1,39 @@
+// Element types, their names, widths and rounding.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace stator {
+
+enum class DType : uint8_t {
+  kF64, kF32, kBF16, kF16, kF8E4M3, kF8E5M2, kI64, kI32, kU32, kU16, kU8, kBool,
+};
+
+std::string_view Name(DType dtype);  // "f32"
+std::optional<DType> ParseDType(std::string_view name);
+int ByteWidth(DType dtype);
+
+constexpr bool IsFloat(DType d) { return d <= DType::kF8E5M2; }
+constexpr bool IsInteger(DType d) { return d >= DType::kI64 && d <= DType::kU8; }
+constexpr bool IsSigned(DType d) { return d == DType::kI64 || d == DType::kI32; }
+
+// The dtype arithmetic is carried out in before its result is rounded: f32 for the narrow floats,
+// otherwise the dtype itself.
+constexpr DType ComputeType(DType d) {
+  return IsFloat(d) && d != DType::kF64 ? DType::kF32 : d;
+}
+
+// `v` rounded to nearest even in `dtype`. Overflow gives infinity (for f8e4m3, which has none:
+// NaN). Integers wrap to their width; a float to integer conversion truncates first.
+double RoundFloat(DType dtype, double v);
+int64_t WrapInteger(DType dtype, int64_t v);
+
+// Bit patterns, for host buffers and text files of the narrow floats.
+uint16_t FloatToBits16(DType dtype, float v);
+float BitsToFloat16(DType dtype, uint16_t bits);
+uint8_t FloatToBits8(DType dtype, float v);
+float BitsToFloat8(DType dtype, uint8_t bits);
+
+}  // namespace stator

@@ -1,0 +1,21 @@
+// Keys of the facts that passes leave on nodes, printed after `#` in the text form.
+#pragma once
+
+#include <string_view>
+
+namespace stator::fact {
+
+inline constexpr std::string_view kPhase = "phase";        // "forward", "backward", "update"
+inline constexpr std::string_view kF32Group = "f32";       // int: nodes that compute in f32 together
+inline constexpr std::string_view kImpl = "impl";          // implementation name, e.g. "cublaslt"
+inline constexpr std::string_view kRegion = "region";      // int: fused into one kernel with equals
+inline constexpr std::string_view kView = "view";          // true: result 0 aliases operand 0's storage
+inline constexpr std::string_view kStrides = "strides";    // of a view, in elements of its base
+inline constexpr std::string_view kViewOffset = "at";      // of a view, in elements of its base
+inline constexpr std::string_view kRecompute = "recompute";// true: a clone made to save memory
+inline constexpr std::string_view kStream = "stream";      // int
+inline constexpr std::string_view kSpace = "space";        // per result: Dims of codegen Space values
+inline constexpr std::string_view kOffset = "offset";      // per result: Dims, bytes in its space
+inline constexpr std::string_view kInPlace = "inplace";    // per result: Dims, operand reused or -1
+
+}  // namespace stator::fact

@@ -1,0 +1,350 @@
+#include "ir/graph.h"
+
+#include <algorithm>
+
+#include "ir/base/error.h"
+
+namespace stator {
+
+void Node::SetAttr(std::string_view name, Attr value) {
+  const auto it = attrs_.find(name);
+  STATOR_CHECK(it != attrs_.end(), op_->name, " has no attribute ", name);
+  it->second = std::move(value);
+}
+
+void Node::SetFact(std::string_view key, Attr value) {
+  facts_.insert_or_assign(std::string(key), std::move(value));
+}
+
+void Node::ClearFact(std::string_view key) {
+  if (const auto it = facts_.find(key); it != facts_.end()) facts_.erase(it);
+}
+
+int64_t Node::IntFact(std::string_view key, int64_t otherwise) const {
+  const auto it = facts_.find(key);
+  return it == facts_.end() ? otherwise : std::get<int64_t>(it->second);
+}
+
+std::string Node::StrFact(std::string_view key) const {
+  const auto it = facts_.find(key);
+  return it == facts_.end() ? "" : std::get<std::string>(it->second);
+}
+
+AttrMap CompleteAttrs(const OpDef& def, AttrMap attrs, const std::string& where) {
+  for (auto& [name, value] : attrs) {
+    const AttrDef* known = def.FindAttr(name);
+    if (known == nullptr) {
+      Fail(ErrorCode::kInvalidArgument, where, ": no attribute named ", name);
+    }
+    if (known->value.index() == value.index()) continue;
+    // Text and callers may write an integer where a float is meant.
+    if (std::holds_alternative<double>(known->value) && std::holds_alternative<int64_t>(value)) {
+      value = static_cast<double>(std::get<int64_t>(value));
+      continue;
+    }
+    Fail(ErrorCode::kInvalidArgument, where, ": attribute ", name, " has the wrong kind: ",
+         FormatAttr(value), ", like ", FormatAttr(known->value), " expected");
+  }
+  for (const AttrDef& a : def.attrs) {
+    if (attrs.contains(a.name)) continue;
+    if (a.required) Fail(ErrorCode::kInvalidArgument, where, ": attribute ", a.name, " is missing");
+    attrs.emplace(a.name, a.value);
+  }
+  return attrs;
+}
+
+Graph::Graph(std::string name, const OpRegistry& ops) : name_(std::move(name)), ops_(&ops) {}
+Graph::~Graph() = default;
+
+Node* Graph::NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attrs,
+                     std::string scope) {
+  const std::string where = scope.empty() ? def.name : StrCat(def.name, " (", scope, ")");
+  // Operand count and dtypes, before inference looks at shapes.
+  const size_t declared = def.operands.size();
+  const bool variadic = declared > 0 && def.operands.back().variadic;
+  while (operands.size() < declared && def.operands[operands.size()].optional) {
+    operands.push_back({});
+  }
+  if (operands.size() < declared || (operands.size() > declared && !variadic)) {
+    Fail(ErrorCode::kInvalidArgument, where, ": takes ", declared, " operands, got ",
+         operands.size());
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const OperandDef& o = def.operands[std::min(i, declared - 1)];
+    if (!operands[i]) {
+      if (!o.optional) Fail(ErrorCode::kInvalidArgument, where, ": operand ", o.name, " is missing");
+      continue;
+    }
+    STATOR_CHECK(operands[i].node->graph_ == this && !operands[i].node->erased_, where,
+                 ": operand ", o.name, " belongs to another graph or was erased");
+    if (!Contains(o.types, operands[i].dtype())) {
+      Fail(ErrorCode::kInvalidArgument, where, ": operand ", o.name, " must be ", Name(o.types),
+           ", got ", operands[i].type().ToString());
+    }
+  }
+  auto node = std::make_unique<Node>();
+  node->id_ = static_cast<int>(storage_.size());
+  node->op_ = &def;
+  node->graph_ = this;
+  node->attrs_ = CompleteAttrs(def, std::move(attrs), where);
+  node->operands_ = std::move(operands);
+  node->scope_ = std::move(scope);
+  if (def.infer) {
+    node->types_ = def.infer(node->view());
+  } else {
+    for (int i = 1; i < node->num_operands(); ++i) {
+      if (node->operands_[i].type() == node->operands_[0].type()) continue;
+      Fail(ErrorCode::kInvalidArgument, where, ": operand types differ: ",
+           node->operands_[0].type().ToString(), " vs ", node->operands_[i].type().ToString());
+    }
+    node->types_ = {node->operands_[0].type()};
+  }
+  for (int i = 0; i < node->num_operands(); ++i) {
+    if (node->operands_[i]) node->operands_[i].node->uses_.push_back({node.get(), i});
+  }
+  storage_.push_back(std::move(node));
+  return storage_.back().get();
+}
+
+void Graph::Link(Node* node, Node* before) {
+  Node* after = before ? before->prev_ : tail_;
+  node->prev_ = after;
+  node->next_ = before;
+  (after ? after->next_ : head_) = node;
+  (before ? before->prev_ : tail_) = node;
+  ++count_;
+}
+
+void Graph::Unlink(Node* node) {
+  (node->prev_ ? node->prev_->next_ : head_) = node->next_;
+  (node->next_ ? node->next_->prev_ : tail_) = node->prev_;
+  node->prev_ = node->next_ = nullptr;
+  --count_;
+}
+
+Value Graph::AddInput(const std::string& name, Type type, const AttrMap& attrs) {
+  if (FindInput(name) || FindState(name)) {
+    Fail(ErrorCode::kInvalidArgument, "input ", name, " is already declared");
+  }
+  AttrMap all = attrs;
+  all["dtype"] = type.dtype;
+  all["shape"] = type.shape;
+  inputs_.push_back({name, NewNode(ops_->Get("input"), {}, std::move(all), "")});
+  return inputs_.back().node->result();
+}
+
+Value Graph::AddState(const std::string& name, Type type, const AttrMap& attrs) {
+  if (FindInput(name) || FindState(name)) {
+    Fail(ErrorCode::kInvalidArgument, "state ", name, " is already declared");
+  }
+  AttrMap all = attrs;
+  all["dtype"] = type.dtype;
+  all["shape"] = type.shape;
+  states_.push_back({name, NewNode(ops_->Get("state"), {}, std::move(all), "")});
+  return states_.back().node->result();
+}
+
+Value Graph::FindInput(std::string_view name) const {
+  for (const Param& p : inputs_) {
+    if (p.name == name) return p.node->result();
+  }
+  return {};
+}
+
+Value Graph::FindState(std::string_view name) const {
+  for (const Param& p : states_) {
+    if (p.name == name) return p.node->result();
+  }
+  return {};
+}
+
+const std::string& Graph::ParamName(const Node* node) const {
+  for (const auto* params : {&inputs_, &states_}) {
+    for (const Param& p : *params) {
+      if (p.node == node) return p.name;
+    }
+  }
+  STATOR_CHECK(false, "node is not in the signature of ", name_);
+  return name_;
+}
+
+void Graph::RemoveInput(std::string_view name) {
+  const auto it = std::find_if(inputs_.begin(), inputs_.end(),
+                               [&](const Param& p) { return p.name == name; });
+  STATOR_CHECK(it != inputs_.end() && it->node->uses_.empty(), "input ", name, " is in use");
+  it->node->erased_ = true;
+  inputs_.erase(it);
+}
+
+void Graph::RemoveState(std::string_view name) {
+  const auto it = std::find_if(states_.begin(), states_.end(),
+                               [&](const Param& p) { return p.name == name; });
+  STATOR_CHECK(it != states_.end() && it->node->uses_.empty(), "state ", name, " is in use");
+  std::erase_if(next_states_, [&](const NextState& n) { return n.state == it->node; });
+  it->node->erased_ = true;
+  states_.erase(it);
+}
+
+void Graph::SetNextState(Value state, Value next) {
+  if (state.type() != next.type()) {
+    Fail(ErrorCode::kInvalidArgument, "next value of state ", ParamName(state.node), " is ",
+         next.type().ToString(), ", the state is ", state.type().ToString());
+  }
+  for (NextState& n : next_states_) {
+    if (n.state == state.node) {
+      n.value = next;
+      return;
+    }
+  }
+  next_states_.push_back({state.node, next});
+}
+
+Value Graph::FindNextState(const Node* state) const {
+  for (const NextState& n : next_states_) {
+    if (n.state == state) return n.value;
+  }
+  return {};
+}
+
+Node* Graph::AddNode(const std::string& op, std::vector<Value> operands, AttrMap attrs,
+                     std::string scope, Node* before) {
+  Node* node = NewNode(ops_->Get(op), std::move(operands), std::move(attrs), std::move(scope));
+  Link(node, before);
+  return node;
+}
+
+void Graph::RemoveUse(Value v, Node* user, int operand) {
+  if (!v) return;
+  auto& uses = v.node->uses_;
+  const auto it = std::find(uses.begin(), uses.end(), Use{user, operand});
+  STATOR_CHECK(it != uses.end(), "use list out of step at ", user->op().name);
+  uses.erase(it);
+}
+
+void Graph::SetOperand(Node* node, int i, Value value) {
+  RemoveUse(node->operands_[i], node, i);
+  node->operands_[i] = value;
+  if (value) value.node->uses_.push_back({node, i});
+}
+
+void Graph::ReplaceAllUses(Value from, Value to) {
+  STATOR_CHECK(from.type() == to.type(), "replacing ", from.type().ToString(), " by ",
+               to.type().ToString(), " from ", from.node->op().name);
+  const std::vector<Use> uses = from.node->uses_;
+  for (const Use& u : uses) {
+    if (u.node->operands_[u.operand] == from) SetOperand(u.node, u.operand, to);
+  }
+  for (Output& o : outputs_) {
+    if (o.value == from) o.value = to;
+  }
+  for (NextState& n : next_states_) {
+    if (n.value == from) n.value = to;
+  }
+}
+
+void Graph::Erase(Node* node) {
+  STATOR_CHECK(node->uses_.empty(), "erasing ", node->op().name, " (", node->scope(),
+               ") which still has uses");
+  for (int i = 0; i < node->num_operands(); ++i) RemoveUse(node->operands_[i], node, i);
+  node->operands_.clear();
+  Unlink(node);
+  node->erased_ = true;
+}
+
+void Graph::MoveBefore(Node* node, Node* before) {
+  if (node == before) return;
+  Unlink(node);
+  Link(node, before);
+}
+
+int Graph::EraseDead() {
+  std::vector<char> live(storage_.size(), 0);
+  for (const Output& o : outputs_) live[o.value.node->id_] = 1;
+  for (const NextState& n : next_states_) live[n.value.node->id_] = 1;
+  int erased = 0;
+  for (Node* node = tail_; node != nullptr;) {
+    Node* previous = node->prev_;
+    if (live[node->id_]) {
+      for (const Value& v : node->operands_) {
+        if (v) live[v.node->id_] = 1;
+      }
+    } else {
+      Erase(node);
+      ++erased;
+    }
+    node = previous;
+  }
+  return erased;
+}
+
+std::vector<Node*> Graph::Nodes() const {
+  std::vector<Node*> nodes;
+  nodes.reserve(count_);
+  for (Node* n = head_; n != nullptr; n = n->next_) nodes.push_back(n);
+  return nodes;
+}
+
+bool Graph::IsUsedOutside(Value v) const {
+  for (const Output& o : outputs_) {
+    if (o.value == v) return true;
+  }
+  for (const NextState& n : next_states_) {
+    if (n.value == v) return true;
+  }
+  return false;
+}
+
+std::unique_ptr<Graph> Graph::Clone() const {
+  auto copy = std::make_unique<Graph>(name_, *ops_);
+  Values params;
+  for (const Param& p : inputs_) {
+    params.push_back(copy->AddInput(p.name, p.node->type(), p.node->attrs()));
+    params.back().node->facts_ = p.node->facts_;
+  }
+  for (const Param& p : states_) {
+    params.push_back(copy->AddState(p.name, p.node->type(), p.node->attrs()));
+    params.back().node->facts_ = p.node->facts_;
+  }
+  std::vector<Node*> map(storage_.size(), nullptr);
+  size_t k = 0;
+  for (const auto* list : {&inputs_, &states_}) {
+    for (const Param& p : *list) map[p.node->id_] = params[k++].node;
+  }
+  const auto mapped = [&](Value v) { return v ? Value{map[v.node->id_], v.index} : Value{}; };
+  for (Node* n = head_; n != nullptr; n = n->next_) {
+    std::vector<Value> operands;
+    for (const Value& v : n->operands_) operands.push_back(mapped(v));
+    Node* c = copy->AddNode(n->op().name, std::move(operands), n->attrs_, n->scope_);
+    c->facts_ = n->facts_;
+    map[n->id_] = c;
+  }
+  for (const Output& o : outputs_) copy->AddOutput(o.name, mapped(o.value));
+  for (const NextState& n : next_states_) {
+    copy->SetNextState(map[n.state->id_]->result(), mapped(n.value));
+  }
+  return copy;
+}
+
+Values InlineGraph(const Graph& from, const Values& params, Graph& to, Node* before) {
+  std::vector<Values> results(from.max_id());
+  size_t k = 0;
+  for (const auto* list : {&from.inputs(), &from.states()}) {
+    for (const Param& p : *list) {
+      STATOR_CHECK(k < params.size(), "too few parameters to inline ", from.name());
+      results[p.node->id()] = {params[k++]};
+    }
+  }
+  const auto mapped = [&](Value v) { return v ? results[v.node->id()][v.index] : Value{}; };
+  for (const Node* n = from.first(); n != nullptr; n = n->next()) {
+    std::vector<Value> operands;
+    for (const Value& v : n->operands()) operands.push_back(mapped(v));
+    Node* c = to.AddNode(n->op().name, std::move(operands), n->attrs(), n->scope(), before);
+    for (const auto& [key, value] : n->facts()) c->SetFact(key, value);
+    for (int i = 0; i < c->num_results(); ++i) results[n->id()].push_back(c->result(i));
+  }
+  Values out;
+  for (const Output& o : from.outputs()) out.push_back(mapped(o.value));
+  return out;
+}
+
+}  // namespace stator

@@ -1,0 +1,174 @@
+// Graph: nodes at stable addresses in a topological order, explicit state, named outputs.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/attr.h"
+#include "ir/op_def.h"
+#include "ir/op_registry.h"
+
+namespace stator {
+
+class Graph;
+
+struct Use {
+  Node* node;
+  int operand;
+  bool operator==(const Use&) const = default;
+};
+
+// One op applied to operands. Created and rewired by Graph only.
+class Node {
+ public:
+  int id() const { return id_; }
+  const OpDef& op() const { return *op_; }
+  OpClass op_class() const { return op_->op_class; }
+  bool Is(std::string_view op_name) const { return op_->name == op_name; }
+
+  std::span<const Value> operands() const { return operands_; }
+  Value operand(int i) const { return operands_[i]; }
+  int num_operands() const { return static_cast<int>(operands_.size()); }
+  int num_results() const { return static_cast<int>(types_.size()); }
+  Value result(int i = 0) { return {this, i}; }
+  const Type& type(int i = 0) const { return types_[i]; }
+  // Uses of all results by other nodes (graph outputs and next states are not among them).
+  const std::vector<Use>& uses() const { return uses_; }
+
+  const AttrMap& attrs() const { return attrs_; }
+  // Changes an attribute that does not alter result types.
+  void SetAttr(std::string_view name, Attr value);
+  OpView view() const { return OpView(*op_, operands_, attrs_, this); }
+
+  // Where in the model the node comes from: `h.3/mlp/up`.
+  const std::string& scope() const { return scope_; }
+  void SetScope(std::string scope) { scope_ = std::move(scope); }
+
+  // Decisions of passes; keys in ir/facts.h.
+  const AttrMap& facts() const { return facts_; }
+  void SetFact(std::string_view key, Attr value);
+  void ClearFact(std::string_view key);
+  int64_t IntFact(std::string_view key, int64_t otherwise) const;
+  std::string StrFact(std::string_view key) const;  // "" when absent
+  bool HasFact(std::string_view key) const { return facts_.find(key) != facts_.end(); }
+
+  Node* next() const { return next_; }
+  Node* prev() const { return prev_; }
+  Graph* graph() const { return graph_; }
+
+ private:
+  friend class Graph;
+  int id_ = 0;
+  const OpDef* op_ = nullptr;
+  Graph* graph_ = nullptr;
+  std::vector<Value> operands_;
+  std::vector<Type> types_;
+  std::vector<Use> uses_;
+  AttrMap attrs_, facts_;
+  std::string scope_;
+  Node* prev_ = nullptr;
+  Node* next_ = nullptr;
+  bool erased_ = false;
+};
+
+// An entry of the graph's signature: an `input` or `state` node and its name.
+struct Param {
+  std::string name;
+  Node* node;
+};
+
+struct Output {
+  std::string name;  // may be empty
+  Value value;
+};
+
+// The value that becomes `state`'s next contents when the program has run.
+struct NextState {
+  Node* state;
+  Value value;
+};
+
+class Graph {
+ public:
+  explicit Graph(std::string name, const OpRegistry& ops = DefaultOps());
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();
+
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+  const OpRegistry& ops() const { return *ops_; }
+
+  // A data input, fed anew for every run. Throws `Error` for a name already taken.
+  Value AddInput(const std::string& name, Type type, const AttrMap& attrs = {});
+  // A state entry; attributes as in op `state` (role, trainable, group, derived, init).
+  Value AddState(const std::string& name, Type type, const AttrMap& attrs = {});
+  const std::vector<Param>& inputs() const { return inputs_; }
+  const std::vector<Param>& states() const { return states_; }
+  Value FindInput(std::string_view name) const;  // null when absent
+  Value FindState(std::string_view name) const;
+  // The signature name of an `input` or `state` node.
+  const std::string& ParamName(const Node* node) const;
+  void RemoveInput(std::string_view name);  // must be unused
+  void RemoveState(std::string_view name);  // must be unused
+
+  void AddOutput(const std::string& name, Value value) { outputs_.push_back({name, value}); }
+  std::vector<Output>& outputs() { return outputs_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+  void SetNextState(Value state, Value next);
+  std::vector<NextState>& next_states() { return next_states_; }
+  const std::vector<NextState>& next_states() const { return next_states_; }
+  Value FindNextState(const Node* state) const;  // null when the state is only read
+
+  // Inserts before `before` (null: at the end). Attributes left out take their defaults. Throws
+  // `Error` for operands or attributes the op does not accept.
+  Node* AddNode(const std::string& op, std::vector<Value> operands, AttrMap attrs,
+                std::string scope, Node* before = nullptr);
+
+  void SetOperand(Node* node, int i, Value value);
+  // Everywhere: operands, outputs, next states.
+  void ReplaceAllUses(Value from, Value to);
+  // `node` must have no uses left, and be neither input nor state.
+  void Erase(Node* node);
+  void MoveBefore(Node* node, Node* before);  // null: to the end
+  // Erases nodes that no output or next state depends on. Returns how many.
+  int EraseDead();
+
+  // All nodes but inputs and states, in order, as a snapshot that edits do not disturb.
+  std::vector<Node*> Nodes() const;
+  Node* first() const { return head_; }
+  int num_nodes() const { return count_; }
+  int max_id() const { return static_cast<int>(storage_.size()); }
+  bool IsUsedOutside(Value v) const;  // by an output or as a next state
+
+  std::unique_ptr<Graph> Clone() const;
+
+ private:
+  Node* NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attrs, std::string scope);
+  void Link(Node* node, Node* before);
+  void Unlink(Node* node);
+  void RemoveUse(Value v, Node* user, int operand);
+
+  std::string name_;
+  const OpRegistry* ops_;
+  std::deque<std::unique_ptr<Node>> storage_;
+  Node* head_ = nullptr;
+  Node* tail_ = nullptr;
+  int count_ = 0;
+  std::vector<Param> inputs_, states_;
+  std::vector<Output> outputs_;
+  std::vector<NextState> next_states_;
+};
+
+// Copies the body of `from` into `to` before `before`, with `from`'s inputs and states replaced by
+// `params` (inputs first, then states, in signature order). Returns the values of `from`'s outputs.
+Values InlineGraph(const Graph& from, const Values& params, Graph& to, Node* before = nullptr);
+
+// Fills in defaults and checks kinds; throws `Error` for unknown or missing attributes.
+AttrMap CompleteAttrs(const OpDef& def, AttrMap attrs, const std::string& where);
+
+}  // namespace stator
