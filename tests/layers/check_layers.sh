@@ -20,8 +20,11 @@ layers='
 device_headers='^(cuda|cuda_[a-z0-9_]*|cuda[A-Z][A-Za-z]*|cudart[a-z_]*|cublas[A-Za-z0-9_]*|cudnn[a-z0-9_]*|nvrtc|nccl|nvml|cupti[a-z_]*|mpi|nvtx3/.*)[.](h|hpp)$|^(cuda|nvtx3)/'
 device_places='^runtime/(cuda|comm)/'
 
-find ir passes codegen runtime frontend -type f \( -name '*.h' -o -name '*.cc' -o -name '*.inc' \) \
-  2>/dev/null | LC_ALL=C sort |
+folders=()
+for folder in ir passes codegen runtime frontend; do
+  [ -d $folder ] && folders+=($folder)
+done
+find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cc' -o -name '*.inc' \) | LC_ALL=C sort |
   LAYERS=$layers DEVICE_HEADERS=$device_headers DEVICE_PLACES=$device_places awk '
     BEGIN {
       rows = split(ENVIRON["LAYERS"], lines, "\n")
