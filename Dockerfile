@@ -3,9 +3,9 @@
 #   docker build -t stator .                       the programs alone
 #   docker run --gpus all --shm-size 1g stator train
 # Versions are pinned by the base image's tag (CUDA, cuDNN, NCCL), by the snapshot of Ubuntu's archive
-# (everything from apt) and by cmake/cudnn_frontend.version.
+# (everything from apt; it must be younger than the image) and by cmake/cudnn_frontend.version.
 ARG CUDA_TAG=13.0.3
-ARG UBUNTU_SNAPSHOT=20251101T000000Z
+ARG UBUNTU_SNAPSHOT=20261101T000000Z
 
 # --- dev: compilers, sources, build -----------------------------------------------------------------
 FROM nvidia/cuda:${CUDA_TAG}-cudnn-devel-ubuntu24.04 AS dev

@@ -15,17 +15,17 @@ case $suite in
   bookworm)
     mirror=${3:-http://deb.debian.org/debian}
     script=bookworm components=main
-    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    keyring=${KEYRING:-/usr/share/keyrings/debian-archive-keyring.gpg}
     ;;
   noble) # debootstrap's Ubuntu suites all share one script, which old versions know by an older name
     mirror=${3:-http://archive.ubuntu.com/ubuntu}
     script=gutsy components=main,universe
-    keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+    keyring=${KEYRING:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}
     ;;
   *) echo "unknown suite: $suite" >&2; exit 1 ;;
 esac
 [ "$(id -u)" = 0 ] || { echo "clean_root.sh: needs root, for chroot" >&2; exit 1; }
-[ -r "$keyring" ] || { echo "clean_root.sh: $keyring is missing" >&2; exit 1; }
+[ -r "$keyring" ] || { echo "clean_root.sh: $keyring is missing; KEYRING=<file> names another" >&2; exit 1; }
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 if [ ! -e "$root/etc/os-release" ]; then
