@@ -1,0 +1,202 @@
+// A Plan is everything the runtime needs to run a compiled model, as plain data: one state table,
+// programs over it, kernels as source and binary. It knows nothing of graphs.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/target.h"
+#include "ir/type.h"
+
+namespace stator {
+
+// Where a buffer lives. Every space is one allocation with a fixed base address.
+enum class Space : int {
+  kNone = 0,   // absent
+  kState = 1,  // parameters, moments, counters: live between runs
+  kArena = 2,  // scratch of one run, shared by all programs
+  kIo = 3,     // inputs and outputs of programs
+};
+
+struct BufferRef {
+  Space space = Space::kNone;
+  int64_t offset = 0;  // bytes
+  explicit operator bool() const { return space != Space::kNone; }
+  bool operator==(const BufferRef&) const = default;
+};
+
+// A strided tensor in a buffer, as library calls take it.
+struct TensorRef {
+  BufferRef buffer;
+  Type type;
+  Dims strides;  // elements, one an axis
+  explicit operator bool() const { return static_cast<bool>(buffer); }
+};
+
+// A generated kernel. On a CPU: `void name(void* const* args)`, its own loops and threads. On a
+// GPU: `name(args...)`, one pointer an argument, sizes baked in.
+struct KernelCall {
+  int kernel = 0;               // index into Plan::kernels
+  std::vector<BufferRef> args;
+  int64_t grid[3] = {1, 1, 1};  // blocks
+  int block = 1;                // threads
+  int shared_bytes = 0;         // dynamic shared memory
+};
+
+enum class Epilogue : int { kNone, kBias, kGeluTanhAux, kBiasGeluTanhAux };
+
+// d = a x b (+ c) with leading batch axes: a [.., M, K], b [.., K, N], c and d [.., M, N].
+// Transposition is in the strides. f32 accumulation, rounded once to d's dtype.
+struct MatMulCall {
+  TensorRef a, b, d;
+  TensorRef c;     // absent, or added (beta = 1); may be d itself
+  TensorRef bias;  // [N], with an epilogue that takes one
+  TensorRef aux;   // [M, N], written by the *Aux epilogues: the value before the activation
+  Epilogue epilogue = Epilogue::kNone;
+  std::string tuning_key;  // names the algorithm choice in the tuning file
+};
+
+// ir op `attention` / `attention_grad`; absent tensors have no buffer.
+struct AttentionCall {
+  bool backward = false;
+  TensorRef q, k, v, bias, q_segments, k_segments, key_lengths, seed, step;
+  TensorRef out, lse;               // results of forward, operands of backward
+  TensorRef dout, dlse, dq, dk, dv, dbias;
+  bool causal = false;
+  int64_t window = 0;               // 0: none
+  double scale = 1;                 // resolved: never 0
+  int64_t q_offset = 0;
+  double dropout = 0;
+  int64_t stream = 0;
+  bool deterministic = true;
+  int64_t batch_chunk = 0;          // batch entries a library call takes at once; 0: all
+  BufferRef workspace;
+  int64_t workspace_bytes = 0;
+};
+
+// Stable sort of every row of keys [rows, n]; NaN last.
+struct SortCall {
+  TensorRef keys, values, indices;  // dense; `values` may be absent
+  bool descending = false;
+  BufferRef workspace;
+  int64_t workspace_bytes = 0;
+};
+
+// out[rows, width] = sums of the updates [n, width] whose indices [n] name the row, in the order of
+// increasing position by the column rule of ir/reduce_tree.h; rows without updates are zero.
+struct SegmentSumCall {
+  TensorRef updates, indices, out;
+  BufferRef workspace;
+  int64_t workspace_bytes = 0;
+};
+
+struct FillCall {
+  BufferRef buffer;
+  int64_t bytes = 0;
+  int value = 0;  // of every byte
+};
+
+struct CopyCall {
+  BufferRef from, to;
+  int64_t bytes = 0;
+};
+
+using StepWork = std::variant<KernelCall, MatMulCall, AttentionCall, SortCall, SegmentSumCall,
+                              FillCall, CopyCall>;
+
+struct PlanStep {
+  std::string name;        // op or region: "matmul", "layer_norm+add"
+  std::string scope;       // "h.3/mlp/up"
+  StepWork work;
+  int stream = 0;
+  std::vector<int> waits;  // earlier steps on other streams that must have finished
+  double flops = 0;
+  double bytes = 0;        // read and written at least, by the IR
+};
+
+struct PlanInput {
+  std::string name;
+  Type type;
+  BufferRef buffer;
+  int64_t below = 0;  // > 0: integer elements must be in [0, below), or `ignored`
+  int64_t ignored = 0;
+  bool has_ignored = false;
+};
+
+struct PlanOutput {
+  std::string name;
+  Type type;
+  BufferRef buffer;
+};
+
+// One entry point: "train", "accumulate", "update", "evaluate", "forward".
+struct Program {
+  std::string name;
+  std::vector<PlanInput> inputs;
+  std::vector<PlanOutput> outputs;
+  std::vector<PlanStep> steps;
+  int64_t arena_bytes = 0;  // its own peak
+};
+
+struct StateEntry {
+  std::string name;
+  Type type;
+  int64_t offset = 0;  // bytes in the state space
+  std::string role;    // "parameter", "moment", "gradient", "counter", ...
+  std::string group;
+  std::string init;
+  bool trainable = false;
+  bool derived = false;  // rebuilt from others (program "derive"); absent from checkpoints
+};
+
+enum class Language : int { kCpp, kCuda };
+
+// One translation unit of generated kernels.
+struct KernelModule {
+  Language language = Language::kCpp;
+  std::string source;
+  std::string key;           // hash of source, architecture and compiler version
+  std::vector<char> binary;  // shared object or cubin; filled when the plan is saved
+};
+
+struct Kernel {
+  std::string name;
+  int module = 0;
+};
+
+struct Plan {
+  std::string name;
+  DeviceKind device = DeviceKind::kCpu;
+  std::string target;  // "cpu-avx512", "sm_90"
+  std::map<std::string, std::string> fingerprint;  // library versions it was made with
+  std::vector<StateEntry> states;
+  int64_t state_bytes = 0;
+  int64_t arena_bytes = 0;  // of the largest program
+  int64_t io_bytes = 0;
+  std::vector<KernelModule> modules;
+  std::vector<Kernel> kernels;
+  std::vector<Program> programs;
+  std::vector<std::string> notes;  // decisions a user should know, a line each
+
+  const Program* FindProgram(std::string_view name) const;
+  const StateEntry* FindState(std::string_view name) const;
+};
+
+inline constexpr int64_t kBufferAlignment = 256;  // bytes, of every buffer
+
+// Throws `Error` naming the step when a buffer is outside its space or misaligned, a kernel or
+// state is missing, or two live tensors overlap without being views of each other.
+void VerifyPlan(const Plan& plan);
+
+// The flatbuffers file (codegen/plan.fbs). LoadPlan verifies the bytes, then the plan; throws
+// `Error` (kIo, kParse) naming the file.
+void SavePlan(const Plan& plan, const std::string& path);
+Plan LoadPlan(const std::string& path);
+
+// Text for people: `stator plan`'s listing, steps with sizes, the arena to the byte.
+std::string DescribePlan(const Plan& plan, bool steps);
+
+}  // namespace stator

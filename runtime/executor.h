@@ -1,0 +1,88 @@
+// Executes the programs of a Plan on one device. The same interface on CPU and GPU.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/plan.h"
+
+namespace stator {
+
+enum class ExecutionMode {
+  kEager,  // enqueue each step of the plan
+  kGraph,  // capture each program once and replay it (GPU); on a CPU the same as eager
+};
+
+struct ExecutorOptions {
+  ExecutionMode mode = ExecutionMode::kGraph;
+  int threads = 0;          // CPU threads; 0: what OpenMP would take
+  int device = 0;           // GPU ordinal
+  std::string cache_dir;    // of compiled kernels; "": $STATOR_CACHE, $XDG_CACHE_HOME/stator or ~/.cache/stator
+  std::string tuning_file;  // GEMM algorithm choices; "": inside the cache directory
+  bool fast = false;        // admit non-deterministic library kernels
+};
+
+// What the device really holds, bytes, measured at load.
+struct MemoryReport {
+  int64_t state = 0, arena = 0, io = 0;
+  int64_t libraries = 0;  // handles, workspaces, contexts, modules, captured graphs
+};
+
+using Bytes = std::span<const char>;
+using OutputMap = std::map<std::string, std::vector<char>>;
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual const Plan& plan() const = 0;
+
+  // Dense bytes of one state entry. Throws `Error` for an unknown name or a wrong size. Both wait
+  // for everything enqueued before.
+  virtual void WriteState(const std::string& name, Bytes bytes) = 0;
+  virtual std::vector<char> ReadState(const std::string& name) = 0;
+
+  // Checks inputs (names, sizes, ids in range) and enqueues upload, program and the download of its
+  // outputs; does not wait for the device. Returns a ticket. At most `kMaxInFlight` runs are in
+  // flight: beyond that it waits for the oldest.
+  virtual int64_t Enqueue(const std::string& program, const std::map<std::string, Bytes>& inputs) = 0;
+  // The outputs of a run, waiting for it. A ticket can be taken once, and stays valid until
+  // kMaxInFlight further runs have been enqueued.
+  virtual OutputMap Wait(int64_t ticket) = 0;
+  virtual void Synchronize() = 0;
+
+  virtual MemoryReport memory() const = 0;
+
+  // Runs `program` eagerly and hands `visit` each step's index and a reader of any buffer, after
+  // the step has finished. For `stator check`, probes and tests.
+  using StepVisitor = void(int step, Executor& self);
+  virtual void RunStepwise(const std::string& program, const std::map<std::string, Bytes>& inputs,
+                           const std::function<StepVisitor>& visit) = 0;
+  virtual std::vector<char> ReadBuffer(BufferRef buffer, int64_t bytes) = 0;
+
+  static constexpr int kMaxInFlight = 4;
+};
+
+// Compiles what is not in the cache, loads modules, allocates everything, zeroes the state. Throws
+// `Error` (kEnvironment, kOutOfMemory) before any data is touched.
+std::unique_ptr<Executor> MakeExecutor(Plan plan, const ExecutorOptions& options);
+// Used by MakeExecutor; MakeCudaExecutor throws `Error` in a CPU-only build.
+std::unique_ptr<Executor> MakeCpuExecutor(Plan plan, const ExecutorOptions& options);
+std::unique_ptr<Executor> MakeCudaExecutor(Plan plan, const ExecutorOptions& options);
+
+// Compiles every module that has no binary yet, so that a saved plan runs without a compiler.
+void CompilePlan(Plan& plan, const ExecutorOptions& options);
+
+// The device as passes see it. Throws `Error` when there is no such device.
+std::unique_ptr<Target> MakeCpuTarget();
+std::unique_ptr<Target> MakeCudaTarget(int device);
+// From a recorded table: "h200", "h100", "a100", "l4", ... Throws `Error` listing the known names.
+std::unique_ptr<Target> MakeRecordedTarget(const std::string& name);
+bool HasCudaDevice(std::string* why_not);
+
+}  // namespace stator
