@@ -7,7 +7,7 @@
 ARG CUDA_TAG=13.0.3
 ARG UBUNTU_SNAPSHOT=20261101T000000Z
 
-# --- dev: compilers, sources, build -----------------------------------------------------------------
+# dev: compilers, sources, build
 FROM nvidia/cuda:${CUDA_TAG}-cudnn-devel-ubuntu24.04 AS dev
 ARG UBUNTU_SNAPSHOT
 # CUDA comes with the image; its repository has no snapshots, so it is not asked again.
@@ -26,7 +26,7 @@ RUN ./run install /opt/stator
 ENTRYPOINT ["./run"]
 CMD ["test"]
 
-# --- runtime: the installed programs ----------------------------------------------------------------
+# runtime: the installed programs
 FROM nvidia/cuda:${CUDA_TAG}-cudnn-runtime-ubuntu24.04 AS runtime
 ARG UBUNTU_SNAPSHOT
 # g++ compiles the kernels of plans for the CPU; fortunes is the text that `train` reads by default.
