@@ -1,0 +1,67 @@
+#include "ir/views.h"
+
+#include "ir/base/error.h"
+#include "ir/facts.h"
+
+namespace stator {
+
+bool IsViewNode(const Node& node) { return node.HasFact(fact::kView); }
+
+View ResolveView(Value v) {
+  if (!IsViewNode(*v.node)) return {v, 0, DenseStrides(v.shape())};
+  View view;
+  view.at = v.node->IntFact(fact::kViewOffset, 0);
+  view.strides = std::get<Dims>(v.node->facts().find(fact::kStrides)->second);
+  // `strides` and `at` are relative to the storage, so only the base is looked up.
+  Value base = v.node->operand(0);
+  while (IsViewNode(*base.node)) base = base.node->operand(0);
+  view.base = base;
+  return view;
+}
+
+bool IsDense(const View& view, const Dims& shape) {
+  if (view.at != 0) return false;
+  const Dims dense = DenseStrides(shape);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] != 1 && view.strides[i] != dense[i]) return false;
+  }
+  return true;
+}
+
+int RegionOf(const Node& node) { return static_cast<int>(node.IntFact(fact::kRegion, -1)); }
+
+std::vector<Use> UsesThroughViews(Value v) {
+  std::vector<Use> all;
+  for (const Use& u : v.node->uses()) {
+    if (u.node->operand(u.operand) != v) continue;
+    if (!IsViewNode(*u.node)) {
+      all.push_back(u);
+      continue;
+    }
+    for (const Use& through : UsesThroughViews(u.node->result())) all.push_back(through);
+  }
+  return all;
+}
+
+bool IsUsedOutsideThroughViews(Value v) {
+  if (v.node->graph()->IsUsedOutside(v)) return true;
+  for (const Use& u : v.node->uses()) {
+    if (u.node->operand(u.operand) == v && IsViewNode(*u.node) &&
+        IsUsedOutsideThroughViews(u.node->result())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool IsMaterialized(Value v) {
+  const int region = RegionOf(*v.node);
+  if (region < 0) return false;
+  if (IsUsedOutsideThroughViews(v)) return true;
+  for (const Use& u : UsesThroughViews(v)) {
+    if (RegionOf(*u.node) != region) return true;
+  }
+  return false;
+}
+
+}  // namespace stator

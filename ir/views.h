@@ -1,0 +1,37 @@
+// Views: values without storage of their own. The `lower-views` pass marks movement nodes whose
+// result is a strided window on their operand's storage; everyone else resolves them here.
+#pragma once
+
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace stator {
+
+// A strided window on the storage of `base`, a value that is not a view.
+struct View {
+  Value base;
+  int64_t at = 0;  // elements from the start of base
+  Dims strides;    // elements, one an axis of the viewing value
+};
+
+// Whether the node carries the `view` fact.
+bool IsViewNode(const Node& node);
+
+// Follows view nodes to the value that owns the storage; a dense view when `v` owns it itself.
+View ResolveView(Value v);
+
+bool IsDense(const View& view, const Dims& shape);
+
+// The region id of a node, -1 for views, inputs, states and constants that are emitted inline.
+int RegionOf(const Node& node);
+
+// Uses of `v` and of every view on it, by nodes that are not views themselves.
+std::vector<Use> UsesThroughViews(Value v);
+// Whether `v` or a view on it is an output or a next state.
+bool IsUsedOutsideThroughViews(Value v);
+
+// Results of region nodes that need storage: used outside their own region, or outside the graph.
+bool IsMaterialized(Value v);
+
+}  // namespace stator
