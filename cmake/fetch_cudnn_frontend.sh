@@ -14,7 +14,7 @@ mkdir -p "$1"
 work=$(mktemp -d "$1/fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 # The headers are the same in every wheel, so ask for one whatever Python runs this.
-python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+python3 -m pip download --quiet --retries 1 --disable-pip-version-check --no-deps --only-binary=:all: \
   --python-version 3.12 --implementation cp --abi cp312 \
   --platform "manylinux_2_28_$(uname -m)" --platform "manylinux_2_27_$(uname -m)" \
   --dest "$work" "nvidia-cudnn-frontend==$version"
