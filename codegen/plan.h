@@ -8,18 +8,11 @@
 #include <variant>
 #include <vector>
 
+#include "ir/space.h"
 #include "ir/target.h"
 #include "ir/type.h"
 
 namespace stator {
-
-// Where a buffer lives. Every space is one allocation with a fixed base address.
-enum class Space : int {
-  kNone = 0,   // absent
-  kState = 1,  // parameters, moments, counters: live between runs
-  kArena = 2,  // scratch of one run, shared by all programs
-  kIo = 3,     // inputs and outputs of programs
-};
 
 struct BufferRef {
   Space space = Space::kNone;
@@ -184,8 +177,6 @@ struct Plan {
   const Program* FindProgram(std::string_view name) const;
   const StateEntry* FindState(std::string_view name) const;
 };
-
-inline constexpr int64_t kBufferAlignment = 256;  // bytes, of every buffer
 
 // Throws `Error` naming the step when a buffer is outside its space or misaligned, a kernel or
 // state is missing, or two live tensors overlap without being views of each other.

@@ -14,8 +14,11 @@ inline constexpr std::string_view kStrides = "strides";    // of a view, in elem
 inline constexpr std::string_view kViewOffset = "at";      // of a view, in elements of its base
 inline constexpr std::string_view kRecompute = "recompute";// true: a clone made to save memory
 inline constexpr std::string_view kStream = "stream";      // int
-inline constexpr std::string_view kSpace = "space";        // per result: Dims of codegen Space values
-inline constexpr std::string_view kOffset = "offset";      // per result: Dims, bytes in its space
-inline constexpr std::string_view kInPlace = "inplace";    // per result: Dims, operand reused or -1
+inline constexpr std::string_view kSpace = "space";        // per result: Dims of ir/space.h values
+inline constexpr std::string_view kOffset = "offset";      // per result: Dims, see ir/storage.h
+inline constexpr std::string_view kInPlace = "inplace";    // per result: Dims, operand whose storage it
+                                                           // takes, -2 another of its region, or -1
+inline constexpr std::string_view kScratch = "scratch";    // int: bytes of arena its kernels need
+inline constexpr std::string_view kScratchAt = "scratch_at";  // int: where they are in the arena
 
 }  // namespace stator::fact
