@@ -1,0 +1,15 @@
+// Where a parameter's values are in a Hugging Face checkpoint of the same model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace stator::dsl {
+
+struct WeightSource {
+  std::string parameter;             // "h.0/attn/qkv/w"
+  std::vector<std::string> tensors;  // concatenated along axis 0, after transposing
+  bool transpose = false;            // stored as [in, out]: GPT-2's Conv1D
+};
+
+}  // namespace stator::dsl
