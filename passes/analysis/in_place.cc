@@ -1,0 +1,59 @@
+#include "passes/analysis/in_place.h"
+
+#include <set>
+
+#include "ir/views.h"
+
+namespace stator {
+
+bool IsPointwise(const std::vector<Node*>& nodes) {
+  int contractions = 0, others = 0;
+  for (const Node* node : nodes) {
+    switch (node->op_class()) {
+      case OpClass::kSource:
+        break;
+      case OpClass::kElementwise:
+      case OpClass::kMovement:
+      case OpClass::kRandom:
+        ++others;
+        break;
+      case OpClass::kContraction:
+        ++contractions;
+        break;
+      default:
+        return false;
+    }
+  }
+  return contractions == 0 || (contractions == 1 && others <= 1);
+}
+
+bool CanOverwrite(Value old, Value out) {
+  const Type &from = old.type(), &to = out.type();
+  if (ByteWidth(from.dtype) != ByteWidth(to.dtype)) return false;
+  if (from.NumElements() != to.NumElements()) return false;
+
+  // What depends on `old` inside the region; every step of the way must keep the index.
+  const int region = RegionOf(*out.node);
+  std::vector<Value> pending = {old};
+  std::set<int> seen;
+  bool reaches_out = false;
+  while (!pending.empty()) {
+    const Value v = pending.back();
+    pending.pop_back();
+    for (const Use& use : UsesThroughViews(v)) {
+      Node& user = *use.node;
+      if (RegionOf(user) != region) continue;
+      const Value operand = user.operand(use.operand);
+      if (user.op_class() != OpClass::kElementwise || operand.shape() != to.shape ||
+          !IsDense(ResolveView(operand), operand.shape())) {
+        return false;
+      }
+      reaches_out = reaches_out || &user == out.node;
+      if (!seen.insert(user.id()).second) continue;
+      for (int i = 0; i < user.num_results(); ++i) pending.push_back(user.result(i));
+    }
+  }
+  return reaches_out;
+}
+
+}  // namespace stator

@@ -1,0 +1,177 @@
+// order-nodes: a legal order in which the nodes of a region stand together, views follow what they
+// view, and memory is freed early.
+//
+// The given order is kept where it is legal, unless running steps that free memory first lowers the
+// peak. A step that writes a state's next value comes after the readers of the old value where
+// that is possible, so that plan-memory can let it write in place.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "ir/base/error.h"
+#include "ir/space.h"
+#include "ir/text.h"
+#include "ir/views.h"
+#include "passes/analysis/schedule.h"
+#include "passes/passes.h"
+
+namespace stator {
+namespace {
+
+// A region with the views on its results. Numbered by the place of its first node.
+struct Unit {
+  std::vector<Node*> nodes;  // in the given order
+};
+
+class Orderer {
+ public:
+  explicit Orderer(Graph& graph) : graph_(graph) {}
+
+  void Run() {
+    FormUnits();
+    AddDataEdges();
+    AddBuffers();
+    std::vector<int> order = OrderAsWanted(problem_);
+    if (order.size() != units_.size()) FailOnCycle(order);
+    KeepReadersBeforeWriters(order);
+    order = OrderAsWanted(problem_);
+    const std::vector<int> frugal = OrderForMemory(problem_);
+    if (PeakBytes(problem_, frugal) < PeakBytes(problem_, order)) order = frugal;
+    Apply(order);
+  }
+
+ private:
+  // The unit of a node; -1 for inputs, states, inline constants and views on those.
+  int UnitOf(const Node& node) const {
+    const auto found = unit_of_.find(node.id());
+    return found == unit_of_.end() ? -1 : found->second;
+  }
+
+  void FormUnits() {
+    std::map<int, int> unit_of_region;
+    for (Node* node : graph_.Nodes()) {
+      int unit = -1;
+      const int region = RegionOf(*node);
+      if (region >= 0) {
+        const auto [it, fresh] = unit_of_region.emplace(region, static_cast<int>(units_.size()));
+        if (fresh) units_.emplace_back();
+        unit = it->second;
+      } else if (IsViewNode(*node)) {
+        unit = UnitOf(*ResolveView(node->result()).base.node);
+      } else if (node->op_class() != OpClass::kSource) {
+        Fail(ErrorCode::kInvalidArgument, "order-nodes: node has no region: ", PrintNode(*node));
+      }
+      if (unit < 0) {
+        free_.push_back(node);
+        continue;
+      }
+      unit_of_[node->id()] = unit;
+      units_[unit].nodes.push_back(node);
+    }
+    problem_.num_steps = static_cast<int>(units_.size());
+    problem_.successors.resize(units_.size());
+  }
+
+  void AddDataEdges() {
+    for (size_t u = 0; u < units_.size(); ++u) {
+      std::set<int> before;
+      for (const Node* node : units_[u].nodes) {
+        for (const Value operand : node->operands()) {
+          if (operand) before.insert(UnitOf(*operand.node));
+        }
+      }
+      for (const int b : before) {
+        if (b >= 0 && b != static_cast<int>(u)) problem_.successors[b].push_back(static_cast<int>(u));
+      }
+    }
+  }
+
+  void AddBuffers() {
+    std::set<Value> next;
+    for (const NextState& n : graph_.next_states()) next.insert(ResolveView(n.value).base);
+    for (size_t u = 0; u < units_.size(); ++u) {
+      for (Node* node : units_[u].nodes) {
+        for (int i = 0; i < node->num_results(); ++i) {
+          const Value v = node->result(i);
+          // Next states mostly live in the state's own storage.
+          if (!IsMaterialized(v) || next.count(v) > 0) continue;
+          problem_.buffers.push_back({static_cast<int>(u), Readers(v, static_cast<int>(u)),
+                                      AlignBuffer(v.type().Bytes()), IsUsedOutsideThroughViews(v)});
+        }
+      }
+    }
+  }
+
+  std::vector<int> Readers(Value v, int except) const {
+    std::set<int> readers;
+    for (const Use& use : UsesThroughViews(v)) {
+      const int unit = UnitOf(*use.node);
+      if (unit >= 0 && unit != except) readers.insert(unit);
+    }
+    return {readers.begin(), readers.end()};
+  }
+
+  void KeepReadersBeforeWriters(const std::vector<int>& legal) {
+    std::vector<int> at(units_.size());
+    for (size_t k = 0; k < legal.size(); ++k) at[legal[k]] = static_cast<int>(k);
+    std::vector<std::pair<int, int>> backward;
+    for (const NextState& n : graph_.next_states()) {
+      const int writer = UnitOf(*ResolveView(n.value).base.node);
+      if (writer < 0) continue;
+      for (const int reader : Readers(n.state->result(), writer)) {
+        // Along a legal order no edge makes a cycle.
+        if (at[reader] < at[writer]) {
+          problem_.successors[reader].push_back(writer);
+        } else {
+          backward.emplace_back(reader, writer);
+        }
+      }
+    }
+    for (const auto& [reader, writer] : backward) AddEdgeIfAcyclic(problem_, reader, writer);
+  }
+
+  void Apply(const std::vector<int>& order) {
+    for (const int u : order) {
+      for (Node* node : units_[u].nodes) {
+        for (const Value operand : node->operands()) {
+          if (operand) PlaceFree(operand.node);
+        }
+        graph_.MoveBefore(node, nullptr);
+      }
+    }
+    for (Node* node : free_) PlaceFree(node);
+  }
+
+  // Constants and views on inputs stand before the first unit that uses them.
+  void PlaceFree(Node* node) {
+    if (UnitOf(*node) >= 0 || node->Is("input") || node->Is("state")) return;
+    if (!placed_.insert(node->id()).second) return;
+    for (const Value operand : node->operands()) {
+      if (operand) PlaceFree(operand.node);
+    }
+    graph_.MoveBefore(node, nullptr);
+  }
+
+  [[noreturn]] void FailOnCycle(const std::vector<int>& order) const {
+    std::set<int> missing;
+    for (size_t u = 0; u < units_.size(); ++u) missing.insert(static_cast<int>(u));
+    for (const int u : order) missing.erase(u);
+    const Node& node = *units_[*missing.begin()].nodes.front();
+    Fail(ErrorCode::kInvalidArgument, "order-nodes: regions depend on each other in a circle, at region ",
+         RegionOf(node), ": ", PrintNode(node));
+  }
+
+  Graph& graph_;
+  std::vector<Unit> units_;
+  std::vector<Node*> free_;
+  std::map<int, int> unit_of_;  // by node id
+  std::set<int> placed_;
+  ScheduleProblem problem_;
+};
+
+}  // namespace
+
+void OrderNodes(Graph& graph, const PassOptions&) { Orderer(graph).Run(); }
+
+}  // namespace stator
