@@ -1,0 +1,166 @@
+#include "frontend/driver/checkpoint.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+
+#include "frontend/driver/file.h"
+#include "frontend/driver/json.h"
+#include "frontend/driver/safetensors.h"
+#include "ir/base/error.h"
+
+#include <unistd.h>
+
+namespace stator {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kStateFile = "state.safetensors";
+constexpr const char* kInfoFile = "checkpoint.json";
+constexpr const char* kLatest = "latest";
+constexpr const char* kFormat = "stator checkpoint";
+
+bool IsParameter(const StateEntry& state) { return state.role == "parameter"; }
+
+std::vector<TensorToWrite> Select(const Plan& plan, bool parameters) {
+  std::vector<TensorToWrite> tensors;
+  for (const StateEntry& s : plan.states) {
+    if (IsCheckpointed(s) && IsParameter(s) == parameters) tensors.push_back({s.name, s.type});
+  }
+  return tensors;
+}
+
+Json::Object Texts(const std::map<std::string, std::string>& map) {
+  Json::Object object;
+  for (const auto& [key, value] : map) object.emplace_back(key, value);
+  return object;
+}
+
+std::map<std::string, std::string> ReadTexts(const Json& json, std::string_view key,
+                                             const std::string& what) {
+  std::map<std::string, std::string> map;
+  for (const auto& [name, value] : JsonObject(json, key, what)) {
+    const auto* text = value.As<std::string>();
+    if (!text) Fail(ErrorCode::kParse, what, ": ", key, ": '", name, "' is no string");
+    map[name] = *text;
+  }
+  return map;
+}
+
+int64_t FileBytes(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? -1 : static_cast<int64_t>(size);
+}
+
+void WriteDirectory(Executor& executor, const CheckpointInfo& info, const std::string& directory) {
+  const auto read = [&](const std::string& name) { return executor.ReadState(name); };
+  Json::Object files;
+  for (const bool parameters : {true, false}) {
+    const std::string path = StrCat(directory, "/", parameters ? kModelFile : kStateFile);
+    WriteSafetensors(path, Select(executor.plan(), parameters), {{"format", kFormat}}, read);
+    files.emplace_back(parameters ? kModelFile : kStateFile, FileBytes(path));
+  }
+  const Json json = Json::Object{{"format", kFormat},
+                                 {"version", kCheckpointVersion},
+                                 {"iteration", info.iteration},
+                                 {"files", std::move(files)},
+                                 {"config", Texts(info.config)},
+                                 {"versions", Texts(info.versions)}};
+  OutputFile file(StrCat(directory, "/", kInfoFile));
+  file.WriteText(PrintJson(json, 2) + "\n");
+  file.Close();
+  SyncDirectory(directory);
+}
+
+// A name that no directory has yet: an earlier run may have left the same step.
+std::string FreeName(const std::string& out_dir, int64_t iteration) {
+  char base[32];
+  std::snprintf(base, sizeof base, "step-%08lld", static_cast<long long>(iteration));
+  std::string name = base;
+  for (int i = 2; fs::exists(StrCat(out_dir, "/", name)); ++i) name = StrCat(base, ".", i);
+  return name;
+}
+
+// Whatever is neither `keep` nor foreign to checkpoints: older ones, and what a crash left.
+void RemoveOthers(const std::string& out_dir, const std::string& keep) {
+  std::vector<fs::path> old;
+  for (const auto& entry : fs::directory_iterator(out_dir)) {
+    const std::string name = entry.path().filename();
+    if (entry.is_directory() && name != keep &&
+        (name.starts_with("step-") || name.starts_with(".tmp-step-"))) {
+      old.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : old) {
+    std::error_code ignored;  // leftovers cost space, nothing else
+    fs::remove_all(path, ignored);
+  }
+}
+
+}  // namespace
+
+bool IsCheckpointed(const StateEntry& state) { return !state.derived && state.role != "gradient"; }
+
+std::string SaveCheckpoint(Executor& executor, const CheckpointInfo& info,
+                           const std::string& out_dir) {
+  std::error_code error;
+  fs::create_directories(out_dir, error);
+  if (error) Fail(ErrorCode::kIo, "cannot create ", out_dir, ": ", error.message());
+  const std::string name = FreeName(out_dir, info.iteration);
+  const std::string temporary = StrCat(out_dir, "/.tmp-", name);
+  fs::remove_all(temporary, error);
+  fs::create_directory(temporary, error);
+  if (error) Fail(ErrorCode::kIo, "cannot create ", temporary, ": ", error.message());
+  WriteDirectory(executor, info, temporary);
+  const std::string directory = StrCat(out_dir, "/", name);
+  RenamePath(temporary, directory);
+  SyncDirectory(out_dir);
+  WriteFileAtomically(StrCat(out_dir, "/", kLatest), name + "\n");
+  RemoveOthers(out_dir, name);
+  return directory;
+}
+
+std::string FindCheckpoint(const std::string& out_dir) {
+  if (fs::exists(StrCat(out_dir, "/", kInfoFile))) return out_dir;
+  const std::string latest = StrCat(out_dir, "/", kLatest);
+  if (!fs::exists(latest)) return "";
+  const std::vector<char> text = ReadFile(latest);
+  const std::string name(Trim(std::string_view(text.data(), text.size())));
+  if (name.empty() || name.find('/') != std::string::npos) {
+    Fail(ErrorCode::kParse, latest, ": '", name, "' is no name of a checkpoint");
+  }
+  return StrCat(out_dir, "/", name);
+}
+
+CheckpointInfo ReadCheckpointInfo(const std::string& directory) {
+  const std::string path = StrCat(directory, "/", kInfoFile);
+  const std::vector<char> text = ReadFile(path);
+  const Json json = ParseJson(std::string_view(text.data(), text.size()), path);
+  if (JsonString(json, "format", path) != kFormat) {
+    Fail(ErrorCode::kParse, path, ": not a checkpoint of stator's");
+  }
+  const int64_t version = JsonInt(json, "version", path);
+  if (version < 1 || version > kCheckpointVersion) {
+    Fail(ErrorCode::kParse, path, ": version ", version, ", this stator reads up to ",
+         kCheckpointVersion);
+  }
+  for (const auto& [name, bytes] : JsonObject(json, "files", path)) {
+    const int64_t there = FileBytes(StrCat(directory, "/", name));
+    const int64_t* expected = bytes.As<int64_t>();
+    if (!expected || there != *expected) {
+      Fail(ErrorCode::kParse, directory, "/", name, ": ", there < 0 ? "missing" : "cut off or changed",
+           expected ? StrCat(", ", *expected, " bytes expected") : "");
+    }
+  }
+  CheckpointInfo info;
+  info.iteration = JsonInt(json, "iteration", path);
+  if (info.iteration < 0) Fail(ErrorCode::kParse, path, ": iteration ", info.iteration);
+  info.config = ReadTexts(json, "config", path);
+  info.versions = ReadTexts(json, "versions", path);
+  return info;
+}
+
+}  // namespace stator

@@ -1,0 +1,56 @@
+// Checkpoints: out_dir/step-00002000/ holds
+//   model.safetensors   parameters by name
+//   state.safetensors   every other state that cannot be rebuilt: moments, counters, seeds
+//   checkpoint.json     configuration, data position, versions, sizes of the two files above
+// and out_dir/latest names the directory that counts. A directory is written under a temporary name,
+// synced and renamed; `latest` is replaced after that, so that a crash at any moment leaves either the
+// old checkpoint or the new one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "runtime/executor.h"
+
+namespace stator {
+
+inline constexpr int kCheckpointVersion = 1;  // a reader accepts its own version and those before
+
+struct CheckpointInfo {
+  int64_t iteration = 0;  // batches consumed: the data position, as batches are a function of it
+  std::map<std::string, std::string> config;    // as ConfigText gives it
+  std::map<std::string, std::string> versions;  // of what wrote it: the plan's fingerprint
+};
+
+// States that a checkpoint holds: all but derived ones and gradient accumulators, which are zero
+// between updates.
+bool IsCheckpointed(const StateEntry& state);
+
+// Returns the directory. Older checkpoints in `out_dir` are removed once the new one is in place.
+// Throws `Error` (kIo); what was there before stays loadable then.
+std::string SaveCheckpoint(Executor& executor, const CheckpointInfo& info,
+                           const std::string& out_dir);
+
+// The directory that `out_dir` or `out_dir`/latest stands for; "" when there is no checkpoint.
+std::string FindCheckpoint(const std::string& out_dir);
+// Throws `Error` (kIo, kParse) for a directory that is incomplete or of a later version.
+CheckpointInfo ReadCheckpointInfo(const std::string& directory);
+
+enum class Restore {
+  kEverything,  // to go on training: every state must be there, none may be left over
+  kParameters,  // to sample or evaluate: parameters only
+};
+// Writes the checkpoint's tensors into the executor's states, and rebuilds derived ones. Throws
+// `Error` (kInvalidArgument) naming a state that is missing, left over or of another type, before any
+// state is written.
+void RestoreCheckpoint(Executor& executor, const std::string& directory, Restore what);
+
+// Fills every state that has an initializer, and the seed of the random streams; derived states are
+// rebuilt.
+void InitializeStates(Executor& executor, uint64_t seed);
+
+// Recomputes the derived states from the others: through the plan's program "derive" where it has one.
+void RebuildDerivedStates(Executor& executor);
+
+}  // namespace stator

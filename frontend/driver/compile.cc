@@ -1,0 +1,137 @@
+#include "frontend/driver/compile.h"
+
+#include <chrono>
+#include <memory>
+
+#include "codegen/build_plan.h"
+#include "ir/base/error.h"
+#include "ir/builder.h"
+#include "passes/analysis/shadows.h"
+#include "passes/pipeline.h"
+#include "passes/training_programs.h"
+
+namespace stator {
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+PassOptions ToPassOptions(const CompileOptions& options, const Target& target,
+                          const OptimizerSpec* optimizer) {
+  PassOptions out;
+  out.target = &target;
+  out.optimizer = optimizer;
+  out.compute_dtype = options.compute_dtype;
+  out.micro_batches = options.micro_batches;
+  out.fuse = options.fuse;
+  out.fast = options.fast;
+  out.numerics = options.numerics;
+  out.keep_f32 = options.keep_f32;
+  return out;
+}
+
+// Copies every parameter into its shadows: what a plan's states need after a checkpoint is read. Null
+// when no program has a shadow. Programs may read shadows alone; masters are as `declared` has them,
+// and through this program they are in the plan.
+std::unique_ptr<Graph> DeriveGraph(const std::vector<Graph*>& graphs,
+                                   const std::vector<const Graph*>& declared) {
+  auto derive = std::make_unique<Graph>("derive");
+  Builder b(*derive);
+  for (const Graph* graph : graphs) {
+    for (const Param& p : graph->states()) {
+      if (!IsShadow(*p.node) || derive->FindState(p.name)) continue;
+      const std::string name = ShadowedName(p.name);
+      Value master;
+      for (const Graph* d : declared) {
+        if (!master) master = d->FindState(name);
+      }
+      STATOR_CHECK(master, "no model declares ", name, ", of which ", p.name, " is a copy");
+      Value parameter = derive->FindState(name);
+      if (!parameter) parameter = derive->AddState(name, master.type(), master.node->attrs());
+      const Value shadow = derive->AddState(p.name, p.node->type(), p.node->attrs());
+      b.SetScope(name);
+      derive->SetNextState(shadow, b.Cast(parameter, p.node->type().dtype));
+    }
+  }
+  return derive->states().empty() ? nullptr : std::move(derive);
+}
+
+// Lowers every graph and emits the plan.
+void Finish(const std::string& name, std::vector<std::unique_ptr<Graph>> graphs,
+            const Target& target, const CompileOptions& options, const PassOptions& pass_options,
+            CompiledModel& out) {
+  const Stopwatch lowering;
+  const PassManager lower(LowerPasses());
+  std::vector<ProgramGraph> programs;
+  for (const auto& graph : graphs) {
+    std::function<void(const std::string&, const Graph&)> on_dump;
+    if (options.on_dump) {
+      on_dump = [&](const std::string& pass, const Graph& g) {
+        options.on_dump(graph->name(), pass, g);
+      };
+    }
+    out.timings.push_back({graph->name(), lower.Run(*graph, pass_options, on_dump)});
+    programs.push_back({graph->name(), graph.get()});
+  }
+  out.pass_seconds += lowering.seconds();
+  const Stopwatch building;
+  out.plan = BuildPlan(programs, target, {.plan_name = name, .deterministic = !options.fast});
+  out.build_seconds = building.seconds();
+}
+
+std::vector<Graph*> Pointers(const std::vector<std::unique_ptr<Graph>>& graphs) {
+  std::vector<Graph*> pointers;
+  for (const auto& graph : graphs) pointers.push_back(graph.get());
+  return pointers;
+}
+
+// `declared`: the model that trains, if there is one.
+void AddForwardGraphs(const CompileOptions& options, const PassOptions& pass_options,
+                      std::vector<const Graph*> declared,
+                      std::vector<std::unique_ptr<Graph>>& graphs) {
+  for (const ForwardProgram& f : options.forward) {
+    declared.push_back(f.graph);
+    graphs.push_back(BuildForwardGraph(*f.graph, f.name, pass_options, Pointers(graphs)));
+  }
+  if (auto derive = DeriveGraph(Pointers(graphs), declared)) graphs.push_back(std::move(derive));
+}
+
+}  // namespace
+
+CompiledModel Compile(const Graph& model, const OptimizerSpec& optimizer, const Target& target,
+                      const CompileOptions& options) {
+  CompiledModel out;
+  const Stopwatch declaring;
+  const PassOptions pass_options = ToPassOptions(options, target, &optimizer);
+  TrainingGraphs training = BuildTrainingGraphs(model, pass_options, options.evaluate);
+  std::vector<std::unique_ptr<Graph>> graphs;
+  for (auto* graph :
+       {&training.train, &training.accumulate, &training.update, &training.evaluate}) {
+    if (*graph) graphs.push_back(std::move(*graph));
+  }
+  AddForwardGraphs(options, pass_options, {&model}, graphs);
+  out.pass_seconds = declaring.seconds();
+  Finish(model.name(), std::move(graphs), target, options, pass_options, out);
+  return out;
+}
+
+CompiledModel CompileForward(const std::string& name, const Target& target,
+                             const CompileOptions& options) {
+  CompiledModel out;
+  const Stopwatch declaring;
+  const PassOptions pass_options = ToPassOptions(options, target, nullptr);
+  std::vector<std::unique_ptr<Graph>> graphs;
+  AddForwardGraphs(options, pass_options, {}, graphs);
+  out.pass_seconds = declaring.seconds();
+  Finish(name, std::move(graphs), target, options, pass_options, out);
+  return out;
+}
+
+}  // namespace stator

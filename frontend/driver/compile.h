@@ -1,0 +1,58 @@
+// The compiler as a user calls it: a declared model and an optimizer in, a plan out.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "codegen/plan.h"
+#include "frontend/driver/device.h"
+#include "ir/graph.h"
+#include "ir/training.h"
+#include "passes/pass.h"
+
+namespace stator {
+
+// A forward-only program beside training, by the name it gets in the plan: {"forward", logits}.
+struct ForwardProgram {
+  std::string name;
+  const Graph* graph = nullptr;
+};
+
+struct CompileOptions {
+  DType compute_dtype = DType::kF32;  // of matrix products; masters stay f32
+  int micro_batches = 1;
+  bool fuse = true;
+  bool fast = false;                  // admits kernels that differ from run to run
+  Numerics numerics = Numerics::kDefault;
+  std::vector<std::string> keep_f32;  // scope globs that stay f32 under mixed precision
+  // Declared without dropout, where the model says more about evaluation than dropout; null: the
+  // model with its dropout off.
+  const Graph* evaluate = nullptr;
+  std::vector<ForwardProgram> forward;
+  // Sees each program's text before its first pass and after every pass.
+  std::function<void(const std::string& program, const std::string& pass, const Graph&)> on_dump;
+};
+
+struct ProgramTimings {
+  std::string program;
+  std::vector<PassTiming> passes;
+};
+
+struct CompiledModel {
+  Plan plan;
+  std::vector<ProgramTimings> timings;
+  double pass_seconds = 0, build_seconds = 0;  // graphs and passes; emitting the plan
+};
+
+// Programs of the plan: "train", or "accumulate" and "update" with several micro-batches; "evaluate";
+// those of `options.forward`; "derive" where states are copies of others. Throws `Error` for a model
+// that the target cannot run.
+CompiledModel Compile(const Graph& model, const OptimizerSpec& optimizer, const Target& target,
+                      const CompileOptions& options = {});
+
+// Only the programs of `options.forward`, for sampling and evaluation without an optimizer.
+CompiledModel CompileForward(const std::string& name, const Target& target,
+                             const CompileOptions& options);
+
+}  // namespace stator

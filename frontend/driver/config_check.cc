@@ -1,0 +1,73 @@
+// Checks of a configuration that involve several keys, and the names that a misspelt word is near.
+#include <algorithm>
+
+#include "frontend/driver/config.h"
+#include "ir/base/error.h"
+
+namespace stator {
+namespace {
+
+// Edits (insertion, deletion, substitution, swap of neighbours) from `a` to `b`.
+int EditDistance(std::string_view a, std::string_view b) {
+  const int n = static_cast<int>(a.size()), m = static_cast<int>(b.size());
+  std::vector<std::vector<int>> d(n + 1, std::vector<int>(m + 1));
+  for (int i = 0; i <= n; ++i) d[i][0] = i;
+  for (int j = 0; j <= m; ++j) d[0][j] = j;
+  for (int i = 1; i <= n; ++i) {
+    for (int j = 1; j <= m; ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[n][m];
+}
+
+template <typename... Parts>
+void Require(bool condition, const Parts&... parts) {
+  if (!condition) Fail(ErrorCode::kInvalidArgument, parts...);
+}
+
+}  // namespace
+
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& known) {
+  std::vector<std::pair<int, std::string_view>> near;
+  for (std::string_view k : known) {
+    const int distance = EditDistance(word, k);
+    const bool extends = word.size() >= 3 && (k.starts_with(word) || word.starts_with(k));
+    if (distance <= std::max<int>(1, static_cast<int>(word.size()) / 3) || extends) {
+      near.emplace_back(distance, k);
+    }
+  }
+  std::stable_sort(near.begin(), near.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (size_t i = 0; i < near.size() && i < 3; ++i) {
+    text += StrCat(i == 0 ? ", did you mean '" : " or '", near[i].second, "'");
+  }
+  return text.empty() ? text : text + "?";
+}
+
+void ValidateConfig(const TrainConfig& c) {
+  Require(c.n_embd % c.n_head == 0, "n_head: ", c.n_head, " heads do not divide n_embd ", c.n_embd);
+  if (c.n_kv_head != 0) {
+    Require(c.model == "llama", "n_kv_head: only llama shares key/value heads, the model is ",
+            c.model);
+    Require(c.n_head % c.n_kv_head == 0, "n_kv_head: ", c.n_kv_head, " does not divide n_head ",
+            c.n_head);
+  }
+  Require(c.model != "llama" || c.n_embd / c.n_head % 2 == 0, "n_head: rotary embedding needs an ",
+          "even head size, n_embd / n_head is ", c.n_embd / c.n_head);
+  Require(c.min_lr <= c.learning_rate, "min_lr: ", c.min_lr, " is above learning_rate ",
+          c.learning_rate);
+  const int64_t decay_end = c.lr_decay_iters ? c.lr_decay_iters : c.max_iters;
+  Require(c.schedule == "constant" || c.warmup_iters <= std::max<int64_t>(decay_end, 1),
+          "warmup_iters: ", c.warmup_iters, " updates of warm-up do not fit before update ",
+          decay_end, ", where the decay ends");
+  Require(!c.val_data.empty() || c.val_fraction > 0,
+          "val_fraction: 0 leaves nothing to validate on; name val_data");
+  Require(!c.out_dir.empty(), "out_dir: empty");
+}
+
+}  // namespace stator

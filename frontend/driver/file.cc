@@ -1,0 +1,111 @@
+#include "frontend/driver/file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "ir/base/error.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace stator {
+namespace {
+
+[[noreturn]] void FailErrno(const char* verb, const std::string& path) {
+  Fail(ErrorCode::kIo, "cannot ", verb, " ", path, ": ", std::strerror(errno));
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd_ < 0) FailErrno("open", path);
+  struct stat info;
+  const bool known = fstat(fd_, &info) == 0;
+  if (!known || !S_ISREG(info.st_mode)) {
+    close(fd_);
+    Fail(ErrorCode::kIo, path, " is not a regular file");
+  }
+  size_ = info.st_size;
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(other.fd_), size_(other.size_) {
+  other.fd_ = -1;
+}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void InputFile::Read(int64_t offset, std::span<char> out) const {
+  while (!out.empty()) {
+    const ssize_t n = pread(fd_, out.data(), out.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) FailErrno("read", path_);
+    if (n == 0) Fail(ErrorCode::kIo, path_, " ends early, at byte ", offset);
+    out = out.subspan(n);
+    offset += n;
+  }
+}
+
+OutputFile::OutputFile(const std::string& path) : path_(path) {
+  fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd_ < 0) FailErrno("create", path);
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void OutputFile::Write(std::span<const char> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) FailErrno("write", path_);
+    bytes = bytes.subspan(n);
+  }
+}
+
+void OutputFile::Close() {
+  if (fsync(fd_) != 0) FailErrno("sync", path_);
+  const int fd = fd_;
+  fd_ = -1;
+  if (close(fd) != 0) FailErrno("close", path_);
+}
+
+std::vector<char> ReadFile(const std::string& path) {
+  const InputFile file(path);
+  std::vector<char> bytes(file.size());
+  file.Read(0, bytes);
+  return bytes;
+}
+
+void WriteFileAtomically(const std::string& path, std::string_view text) {
+  const std::string temporary = StrCat(path, ".tmp-", getpid());
+  OutputFile file(temporary);
+  file.WriteText(text);
+  file.Close();
+  RenamePath(temporary, path);
+  const size_t slash = path.rfind('/');
+  SyncDirectory(slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash));
+}
+
+void SyncDirectory(const std::string& directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) FailErrno("open", directory);
+  // Some file systems cannot sync a directory, and say EINVAL.
+  const bool failed = fsync(fd) != 0 && errno != EINVAL;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  if (failed) FailErrno("sync", directory);
+}
+
+void RenamePath(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) FailErrno("rename to", to);
+}
+
+}  // namespace stator

@@ -1,0 +1,55 @@
+// Files that are whole or absent: reading with checked lengths, writing that survives a crash.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stator {
+
+// A regular file opened for reading at given places. Nothing is mapped, so a file that shrinks while
+// it is read is an error and not a signal.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& path);  // throws `Error` (kIo)
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&&) = delete;
+  ~InputFile();
+
+  const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }
+  // Fills `out` from byte `offset`; throws `Error` (kIo) when the file ends before.
+  void Read(int64_t offset, std::span<char> out) const;
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  int64_t size_ = 0;
+};
+
+// A new file, created or emptied. Close() syncs it to the disk; without that call it may be partial.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& path);
+  OutputFile(const OutputFile&) = delete;
+  ~OutputFile();
+  void Write(std::span<const char> bytes);
+  void WriteText(std::string_view text) { Write(std::span(text.data(), text.size())); }
+  void Close();
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
+std::vector<char> ReadFile(const std::string& path);
+// Writes `path` through a temporary name beside it, synced, then renamed.
+void WriteFileAtomically(const std::string& path, std::string_view text);
+// Makes renames and creations inside `directory` durable.
+void SyncDirectory(const std::string& directory);
+// Renames over what is there.
+void RenamePath(const std::string& from, const std::string& to);
+
+}  // namespace stator

@@ -1,0 +1,86 @@
+// Trainer: a compiled model with its states, one update at a time. What `stator train` stands on, and
+// what a program of one's own uses:
+//
+//   dsl::Model m("mlp");
+//   ... m.SetLoss(loss);
+//   Trainer trainer(m, dsl::AdamW{.learning_rate = 1e-3});
+//   const Metrics metrics = trainer.Step({{"x", AsBytes(x)}, {"y", AsBytes(y)}});
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontend/driver/compile.h"
+#include "frontend/dsl/model.h"
+#include "frontend/dsl/optimizer.h"
+#include "runtime/executor.h"
+
+namespace stator {
+
+// Dense row-major elements of an input.
+template <typename T>
+Bytes AsBytes(const std::vector<T>& elements) {
+  return Bytes(reinterpret_cast<const char*>(elements.data()), elements.size() * sizeof(T));
+}
+
+// One micro-batch: every input by its name.
+using Feed = std::map<std::string, Bytes>;
+
+struct Metrics {
+  float loss = 0;        // mean over the micro-batches, weighted by their token counts
+  float weight = 0;      // tokens counted; 0 when the loss does not count
+  float grad_norm = 0;   // before clipping
+  float learning_rate = 0;
+  bool finite = true;    // false: the norm was not finite, and the update was skipped
+};
+
+struct TrainerOptions {
+  std::string device = "auto";
+  CompileOptions compile;
+  ExecutorOptions executor;
+  uint64_t seed = 0;  // of parameters and random streams
+};
+
+class Trainer {
+ public:
+  // Compiles, loads and initializes. Freezes the parameters that the optimizer's groups say. Throws
+  // `Error`.
+  Trainer(dsl::Model& model, const dsl::Optimizer& optimizer, const TrainerOptions& options = {});
+  // Over a plan already loaded, whose states the caller fills in.
+  explicit Trainer(std::unique_ptr<Executor> executor);
+
+  // One update from one micro-batch, or from as many as the plan was compiled for. Waits for it.
+  Metrics Step(const Feed& feed) { return Step(std::vector<Feed>{feed}); }
+  Metrics Step(const std::vector<Feed>& micro_batches);
+
+  // The same without waiting: the device works while the host prepares the next batch. Feeds are
+  // copied before the call returns. Metrics come in the order of the updates.
+  void Enqueue(const std::vector<Feed>& micro_batches);
+  int in_flight() const { return static_cast<int>(updates_.size()); }  // updates not taken
+  Metrics Take();  // of the oldest update in flight, waiting for it
+
+  // Loss and weight of a batch, by the program "evaluate"; no update may be in flight.
+  Metrics Evaluate(const Feed& feed);
+
+  Executor& executor() { return *executor_; }
+  const Plan& plan() const { return executor_->plan(); }
+
+ private:
+  void Launch(const std::string& program, const Feed& feed, bool last);
+  void WaitOldest();
+
+  std::unique_ptr<Executor> executor_;
+  bool accumulates_ = false;  // programs "accumulate" and "update" instead of "train"
+  struct Run {
+    int64_t ticket;
+    bool last;  // of its update
+  };
+  std::deque<Run> runs_;         // launched and not waited for
+  std::deque<Metrics> updates_;  // done ones, oldest first, then one entry for each still running
+  int done_ = 0;                 // how many of `updates_` are done
+};
+
+}  // namespace stator
