@@ -101,10 +101,11 @@ Value Builder::Transpose(Value a, const Dims& permutation) {
 }
 
 Value Builder::Slice(Value a, const Dims& starts, const Dims& limits, const Dims& steps) {
-  return Create1("slice", {a},
-                 {{"starts", starts},
-                  {"limits", limits},
-                  {"steps", steps.empty() ? Dims(starts.size(), 1) : steps}});
+  AttrMap attrs = {{"starts", starts}, {"limits", limits}};
+  if (std::any_of(steps.begin(), steps.end(), [](int64_t s) { return s != 1; })) {
+    attrs["steps"] = steps;  // left out when all are 1, so that equal slices print alike
+  }
+  return Create1("slice", {a}, std::move(attrs));
 }
 
 Value Builder::SliceAxis(Value a, int64_t axis, int64_t start, int64_t limit, int64_t step) {

@@ -85,6 +85,7 @@ std::optional<DType> ParseDType(std::string_view name) {
 int ByteWidth(DType dtype) { return kInfo[static_cast<int>(dtype)].bytes; }
 
 double RoundFloat(DType dtype, double v) {
+  if (dtype == DType::kF8E4M3 && std::isinf(v)) return std::numeric_limits<double>::quiet_NaN();
   if (dtype == DType::kF64 || std::isnan(v) || std::isinf(v) || v == 0) return v;
   if (dtype == DType::kF32) return static_cast<float>(v);
   const FloatFormat f = FormatOf(dtype);

@@ -60,6 +60,20 @@ std::string OpView::Where() const {
   return StrCat(def_->name, " (", node_->scope(), ")");
 }
 
+int64_t IndexLimit(const OpView& op, int i) {
+  const OperandDef& o = op.def().operands[i];
+  if (!o.limit_attr.empty()) return op.Int(o.limit_attr);
+  const int axis = o.limit_axis_attr.empty() ? o.limit_axis
+                                             : static_cast<int>(op.Int(o.limit_axis_attr));
+  return op.type(o.limit_operand).dim(axis);
+}
+
+std::optional<int64_t> IgnoredIndex(const OpView& op, int i) {
+  const std::string& attr = op.def().operands[i].ignore_attr;
+  if (attr.empty()) return std::nullopt;
+  return op.Int(attr);
+}
+
 int OpDef::FindOperand(std::string_view operand) const {
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].name == operand) return static_cast<int>(i);

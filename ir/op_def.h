@@ -68,11 +68,31 @@ enum class TypeSet { kAny, kAnyFloat, kAnyInteger, kAnyNumber, kBoolOnly, kIndex
 bool Contains(TypeSet set, DType dtype);
 std::string_view Name(TypeSet set);
 
+// The values an operand makes sense with. Generated tests draw inputs from it; a compiled program
+// checks kIndex operands before it uses them.
+enum class Domain {
+  kAny,
+  kPositive,
+  kNonZero,
+  kIndex,    // 0 <= v < limit, or the value of `ignore_attr`
+  kLength,   // 0 <= v <= limit
+  kSegment,  // small non-negative numbers, rising along the last axis
+};
+
 struct OperandDef {
   std::string name;
   TypeSet types = TypeSet::kAny;
   bool optional = false;
   bool variadic = false;  // last operand only: one or more
+  bool wide = false;      // f32 (or f64) also where mixed precision narrows the op's other operands
+  Domain domain = Domain::kAny;
+  // The limit of kIndex and kLength: an attribute's value, or the size of an earlier operand along
+  // an axis that an attribute names or `limit_axis` gives. See IndexLimit.
+  std::string limit_attr = {};
+  int limit_operand = 0;
+  std::string limit_axis_attr = {};
+  int limit_axis = 0;
+  std::string ignore_attr = {};
 };
 
 struct AttrDef {
@@ -121,6 +141,11 @@ class OpView {
   const AttrMap* attrs_;
   const Node* node_;
 };
+
+// The limit of operand `i`, whose domain is kIndex or kLength.
+int64_t IndexLimit(const OpView& op, int i);
+// The out-of-range value that operand `i` may hold besides, if any.
+std::optional<int64_t> IgnoredIndex(const OpView& op, int i);
 
 struct OpDef {
   std::string name;

@@ -21,6 +21,10 @@ struct Tensor {
   // Rounds to the dtype.
   void Set(int64_t k, double v);
   void SetInt(int64_t k, int64_t v);
+  // Set or SetInt, by the type of `v`.
+  void Put(int64_t k, double v) { Set(k, v); }
+  void Put(int64_t k, int64_t v) { SetInt(k, v); }
+  void Put(int64_t k, bool v) { SetInt(k, v); }
 
   // The dense bytes of the dtype, as device buffers hold them, and back.
   std::vector<char> ToBytes() const;

@@ -1,8 +1,6 @@
 // Matrix products.
-#include "ir/base/error.h"
-#include "ir/builder.h"
+#include "ir/ops/helpers.h"
 #include "ir/ops/ops.h"
-#include "ir/tensor.h"
 
 namespace stator {
 namespace {
@@ -20,19 +18,15 @@ MatMulDims DimsOf(const OpView& op) {
 
 Types InferMatMul(const OpView& op) {
   const Type &a = op.type(0), &b = op.type(1);
-  if (a.dtype != b.dtype) {
-    Fail(ErrorCode::kInvalidArgument, op.Where(), ": operand dtypes differ: ", a.ToString(), " vs ",
-         b.ToString());
-  }
+  if (a.dtype != b.dtype) BadOperands(op, "operand dtypes differ", a, b);
   if (a.rank() < 2 || a.rank() != b.rank()) {
-    Fail(ErrorCode::kInvalidArgument, op.Where(), ": needs two operands of equal rank >= 2, got ",
-         a.ToString(), " and ", b.ToString());
+    BadOperands(op, "needs two operands of equal rank >= 2", a, b);
   }
+  if (!IsFloat(op.Dtype("out"))) BadOperand(op, "out must be a float dtype", {op.Dtype("out"), {}});
   Type out{op.Dtype("out"), a.shape};
   for (int i = 0; i < a.rank() - 2; ++i) {
     if (a.shape[i] != b.shape[i]) {
-      Fail(ErrorCode::kInvalidArgument, op.Where(), ": batch axes differ: ", a.ToString(), " vs ",
-           b.ToString());
+      BadOperands(op, "batch axes differ", a, b);
     }
   }
   const MatMulDims d = DimsOf(op);
@@ -46,7 +40,7 @@ Types InferMatMul(const OpView& op) {
   return {out};
 }
 
-void MatMulReference(const OpView& op, std::span<const Tensor* const> in, std::span<Tensor> out) {
+void MatMulReference(const OpView& op, Operands in, Results out) {
   const MatMulDims d = DimsOf(op);
   const bool ta = op.Bool("transpose_a"), tb = op.Bool("transpose_b");
   const int64_t per = d.m * d.n;
@@ -82,19 +76,22 @@ void AddContractionOps(OpRegistry& ops) {
       .grad = [](Builder& b, const OpView& op, const Values& dy) -> Values {
         const Value x = op.in(0), w = op.in(1), d = b.Cast(dy[0], x.dtype());
         const bool ta = op.Bool("transpose_a"), tb = op.Bool("transpose_b");
-        const Value dx = ta ? b.MatMul(w, d, tb, true, x.dtype()) : b.MatMul(d, w, false, !tb, x.dtype());
-        const Value dw = tb ? b.MatMul(d, x, true, ta, w.dtype()) : b.MatMul(x, d, !ta, false, w.dtype());
-        return {dx, dw};
+        const DType t = x.dtype();
+        return {ta ? b.MatMul(w, d, tb, true, t) : b.MatMul(d, w, false, !tb, t),
+                tb ? b.MatMul(d, x, true, ta, t) : b.MatMul(x, d, !ta, false, t)};
       },
       .reference = MatMulReference,
       .flops =
           [](const OpView& op) {
-            const MatMulDims d = DimsOf(op);
-            return 2.0 * static_cast<double>(op.type(0).NumElements()) * static_cast<double>(d.n);
+            return 2.0 * static_cast<double>(op.type(0).NumElements()) *
+                   static_cast<double>(DimsOf(op).n);
           },
       .samples = {"(f32[5,7], f32[7,3])", "(f32[2,5,7], f32[2,3,7]) {transpose_b=true}",
-                  "(f32[7,5], f32[7,3]) {transpose_a=true}",
-                  "(bf16[16,8], bf16[8,24]) {out=bf16}"},
+                  "(f32[7,5], f32[7,3]) {transpose_a=true}", "(bf16[16,8], bf16[8,24]) {out=bf16}",
+                  "(bf16[9,8], bf16[8,5])",
+                  "(f32[2,3,4,5], f32[2,3,6,4]) {transpose_a=true, transpose_b=true}",
+                  "(f64[3,4], f64[4,2]) {out=f64}", "(f16[1,9], f16[9,1]) {out=f16}",
+                  "(f32[0,4], f32[4,3])", "(f32[2,0], f32[0,3])", "(f32[1,1,1], f32[1,1,1])"},
   });
 }
 

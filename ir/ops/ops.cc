@@ -5,10 +5,23 @@ namespace stator {
 void AddDefaultOps(OpRegistry& ops) {
   AddSourceOps(ops);
   AddElementwiseOps(ops);
+  AddFunctionOps(ops);
+  AddLogicOps(ops);
   AddMovementOps(ops);
+  AddRangeOps(ops);
   AddReduceOps(ops);
+  AddFoldOps(ops);
+  AddScanOps(ops);
+  AddStatisticsOps(ops);
+  AddGatherOps(ops);
+  AddSortOps(ops);
   AddContractionOps(ops);
   AddNormalizationOps(ops);
+  AddActivationOps(ops);
+  AddRotaryOps(ops);
+  AddLossOps(ops);
+  AddRandomOps(ops);
+  AddAttentionOps(ops);
 }
 
 }  // namespace stator

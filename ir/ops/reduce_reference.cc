@@ -1,11 +1,12 @@
 #include "ir/ops/reduce_reference.h"
 
-#include <cmath>
-#include <limits>
-#include <vector>
-
 #include "ir/base/error.h"
 #include "ir/reduce_tree.h"
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
 
 namespace stator {
 namespace {
@@ -15,13 +16,23 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 template <typename T>
 T CombineAs(ReduceKind kind, T a, T b) {
   switch (kind) {
-    case ReduceKind::kSum: return a + b;
-    case ReduceKind::kProd: return a * b;
-    case ReduceKind::kMax: return a != a ? a : (b != b ? b : (a > b ? a : b));  // NaN wins
-    case ReduceKind::kMin: return a != a ? a : (b != b ? b : (a < b ? a : b));
-    case ReduceKind::kAny: return a != T(0) || b != T(0) ? T(1) : T(0);
-    case ReduceKind::kAll: return a != T(0) && b != T(0) ? T(1) : T(0);
-    case ReduceKind::kNone: break;
+    // Integers wrap.
+    case ReduceKind::kSum:
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(uint64_t(a) + uint64_t(b));
+      return a + b;
+    case ReduceKind::kProd:
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(uint64_t(a) * uint64_t(b));
+      return a * b;
+    case ReduceKind::kMax:
+      return a != a ? a : (b != b ? b : (a > b ? a : b));  // NaN wins
+    case ReduceKind::kMin:
+      return a != a ? a : (b != b ? b : (a < b ? a : b));
+    case ReduceKind::kAny:
+      return a != T(0) || b != T(0) ? T(1) : T(0);
+    case ReduceKind::kAll:
+      return a != T(0) && b != T(0) ? T(1) : T(0);
+    case ReduceKind::kNone:
+      break;
   }
   STATOR_CHECK(false, "not a fold");
   return a;
@@ -30,11 +41,15 @@ T CombineAs(ReduceKind kind, T a, T b) {
 // Identities, for empty reductions only.
 double FloatIdentity(ReduceKind kind) {
   switch (kind) {
-    case ReduceKind::kMax: return -kInf;
-    case ReduceKind::kMin: return kInf;
+    case ReduceKind::kMax:
+      return -kInf;
+    case ReduceKind::kMin:
+      return kInf;
     case ReduceKind::kProd:
-    case ReduceKind::kAll: return 1;
-    default: return 0;
+    case ReduceKind::kAll:
+      return 1;
+    default:
+      return 0;
   }
 }
 
@@ -49,25 +64,31 @@ int64_t IntIdentity(ReduceKind kind, DType dtype) {
                   : (dtype == DType::kI32 ? std::numeric_limits<int32_t>::max()
                                           : WrapInteger(dtype, -1));
     case ReduceKind::kProd:
-    case ReduceKind::kAll: return 1;
-    default: return 0;
+    case ReduceKind::kAll:
+      return 1;
+    default:
+      return 0;
   }
+}
+
+// One chunk of at most one level, lanes as in reduce_tree.h.
+template <typename Acc, typename Get>
+Acc FoldChunk(int64_t m, ReduceKind kind, bool row, const Get& get) {
+  std::vector<Acc> lanes(kRowLanes);
+  return FoldLanes<Acc>(m, row ? kRowLanes : kColumnLanes, lanes.data(), get,
+                        [kind](Acc a, Acc b) { return CombineAs<Acc>(kind, a, b); });
 }
 
 // Folds `line` by blocks of `block(n)` until one element is left. `Acc` is the accumulator type.
 template <typename Acc>
 Acc FoldLine(std::vector<Acc> line, ReduceKind kind, bool row) {
-  const auto combine = [kind](Acc a, Acc b) { return CombineAs<Acc>(kind, a, b); };
-  std::vector<Acc> lanes(kRowLanes);
   do {
     const auto n = static_cast<int64_t>(line.size());
     const int64_t block = row ? kRowBlock : ColumnChunk(n);
     std::vector<Acc> partials;
     for (int64_t begin = 0; begin < n; begin += block) {
       const int64_t m = std::min(block, n - begin);
-      partials.push_back(FoldLanes<Acc>(
-          m, row ? kRowLanes : kColumnLanes, lanes.data(),
-          [&](int64_t k) { return line[begin + k]; }, combine));
+      partials.push_back(FoldChunk<Acc>(m, kind, row, [&](int64_t k) { return line[begin + k]; }));
     }
     line = std::move(partials);
   } while (line.size() > 1);
@@ -90,7 +111,67 @@ std::vector<Element> FoldRun(const std::vector<Element>& x, int64_t outer, int64
   return out;
 }
 
+template <typename Acc, typename Element>
+void FoldPlane(const std::vector<Element>& x, int64_t m, int64_t inner, ReduceKind kind,
+               std::vector<Element>& out) {
+  for (size_t k = 0; k < out.size(); ++k) {
+    const int64_t o = static_cast<int64_t>(k) / inner, i = static_cast<int64_t>(k) % inner;
+    out[k] = static_cast<Element>(FoldChunk<Acc>(m, kind, inner == 1, [&](int64_t j) {
+      return static_cast<Acc>(x[(o * m + j) * inner + i]);
+    }));
+  }
+}
+
 }  // namespace
+
+ReduceKind ParseReduceKind(const std::string& name) {
+  static constexpr std::pair<const char*, ReduceKind> kKinds[] = {
+      {"sum", ReduceKind::kSum}, {"prod", ReduceKind::kProd}, {"max", ReduceKind::kMax},
+      {"min", ReduceKind::kMin}, {"any", ReduceKind::kAny},   {"all", ReduceKind::kAll}};
+  for (const auto& [known, kind] : kKinds) {
+    if (name == known) return kind;
+  }
+  Fail(ErrorCode::kInvalidArgument, "unknown fold kind ", name);
+}
+
+double ReduceIdentity(ReduceKind kind, DType dtype) {
+  return IsFloat(dtype) ? FloatIdentity(kind) : static_cast<double>(IntIdentity(kind, dtype));
+}
+
+Tensor FoldOneChunk(const Tensor& x, ReduceKind kind) {
+  const Dims& s = x.type.shape;
+  Tensor out(Type{x.type.dtype, {s[0], 1, s[2]}});
+  if (x.type.dtype == DType::kF64) {
+    FoldPlane<double>(x.f, s[1], s[2], kind, out.f);
+  } else if (IsFloat(x.type.dtype)) {
+    FoldPlane<float>(x.f, s[1], s[2], kind, out.f);
+  } else {
+    FoldPlane<int64_t>(x.i, s[1], s[2], kind, out.i);
+    for (int64_t& v : out.i) v = WrapInteger(x.type.dtype, v);
+  }
+  return out;
+}
+
+Tensor ColumnReference(const Tensor& x, ReduceKind kind) {
+  const int64_t n = x.type.shape[0], inner = x.type.shape[1];
+  Tensor out(Type{x.type.dtype, {1, inner}});
+  const auto fold = [&]<typename Acc, typename Element>(Acc, const std::vector<Element>& from,
+                                                        int64_t i) {
+    std::vector<Acc> line(n);
+    for (int64_t k = 0; k < n; ++k) line[k] = static_cast<Acc>(from[k * inner + i]);
+    return static_cast<Element>(FoldLine<Acc>(std::move(line), kind, /*row=*/false));
+  };
+  for (int64_t i = 0; i < inner; ++i) {
+    if (x.type.dtype == DType::kF64) {
+      out.Set(i, fold(double{}, x.f, i));
+    } else if (IsFloat(x.type.dtype)) {
+      out.Set(i, fold(float{}, x.f, i));
+    } else {
+      out.SetInt(i, fold(int64_t{}, x.i, i));
+    }
+  }
+  return out;
+}
 
 Tensor ReduceReference(const Tensor& x, const Dims& axes, ReduceKind kind) {
   const int rank = x.type.rank();

@@ -4,8 +4,22 @@
 #include "ir/op_def.h"
 #include "ir/tensor.h"
 
+#include <string>
+
 namespace stator {
 
 Tensor ReduceReference(const Tensor& x, const Dims& axes, ReduceKind kind);
+
+// [n, inner] to [1, inner] by the column rule, also where inner is 1.
+Tensor ColumnReference(const Tensor& x, ReduceKind kind);
+
+// [outer, m, inner] -> [outer, 1, inner] by one level of the tree. `x` has the accumulator's dtype.
+Tensor FoldOneChunk(const Tensor& x, ReduceKind kind);
+
+// "sum", "prod", "max", "min", "any", "all". Throws `Error` for other names.
+ReduceKind ParseReduceKind(const std::string& name);
+
+// The result of folding nothing.
+double ReduceIdentity(ReduceKind kind, DType dtype);
 
 }  // namespace stator

@@ -1,7 +1,6 @@
 // Ops without operands.
-#include "ir/base/error.h"
+#include "ir/ops/helpers.h"
 #include "ir/ops/ops.h"
-#include "ir/tensor.h"
 
 namespace stator {
 
@@ -34,11 +33,15 @@ void AddSourceOps(OpRegistry& ops) {
       .name = "constant",
       .op_class = OpClass::kSource,
       .attrs = {{"value", 0.0, true}, {"dtype", DType::kF32}},
-      .infer = [](const OpView& op) { return Types{{op.Dtype("dtype"), {}}}; },
-      .reference = [](const OpView& op, auto, std::span<Tensor> out) {
-        out[0].Set(0, op.Float("value"));
-      },
-      .samples = {"() {value=1.5}", "() {value=3, dtype=i32}"},
+      .infer =
+          [](const OpView& op) {
+            return Types{{op.Dtype("dtype"), {}}};
+          },
+      .reference = [](const OpView& op, auto,
+                      std::span<Tensor> out) { out[0].Set(0, op.Float("value")); },
+      .flops = NoFlops,
+      .samples = {"() {value=1.5}", "() {value=3, dtype=i32}", "() {value=-inf, dtype=bf16}",
+                  "() {value=1, dtype=bool}", "() {value=nan}"},
   });
   ops.Add({
       .name = "iota",
@@ -55,7 +58,10 @@ void AddSourceOps(OpRegistry& ops) {
             int64_t k = 0;
             for (Index it(out[0].type.shape); !it.done(); it.Next()) out[0].SetInt(k++, it[axis]);
           },
-      .samples = {"() {shape=[4]}", "() {shape=[2,3], axis=1, dtype=f32}"},
+      .flops = NoFlops,
+      .samples = {"() {shape=[4]}", "() {shape=[2,3], axis=1, dtype=f32}",
+                  "() {shape=[3,1,5], axis=-1, dtype=i64}", "() {shape=[0,3]}",
+                  "() {shape=[300], dtype=bf16}"},
   });
 }
 

@@ -1,0 +1,134 @@
+// Cross-entropy over the last axis.
+#include "ir/ops/helpers.h"
+#include "ir/ops/ops.h"
+
+#include <cmath>
+
+namespace stator {
+namespace {
+
+Types InferCrossEntropy(const OpView& op) {
+  const Type &logits = op.type(0), &targets = op.type(1);
+  Type row{StatType(logits.dtype), logits.shape};
+  if (logits.rank() < 1) BadOperand(op, "logits need a class axis", logits);
+  row.shape.pop_back();
+  if (targets.shape != row.shape) {
+    BadOperands(op, "targets must have the logits' shape without its last axis", logits, targets);
+  }
+  const double smoothing = op.Float("label_smoothing");
+  if (!(smoothing >= 0 && smoothing <= 1)) {
+    Fail(ErrorCode::kInvalidArgument, op.Where(), ": label_smoothing ", smoothing,
+         " is not in [0,1]");
+  }
+  return {row, row};
+}
+
+// [..] to [..,1].
+Value Column(Builder& b, Value v) {
+  Dims shape = v.shape();
+  shape.push_back(1);
+  return b.Reshape(v, shape);
+}
+
+struct Parts {
+  Value is_target;  // bool [..,V]: the class is the row's target
+  Value ignored;    // bool [..,1]
+};
+
+// The target is found by comparison rather than by a gather, so that a row is one fused pass; an
+// ignored target matches no class or is masked by its caller.
+Parts PartsOf(Builder& b, Value x, Value targets, int64_t ignore_index) {
+  const Value t = Column(b, targets);
+  const Value classes = b.Iota(t.dtype(), x.shape(), x.type().rank() - 1);
+  return {b.Eq(classes, t), b.Eq(t, b.ConstantLike(static_cast<double>(ignore_index), t))};
+}
+
+// With e the smoothing, z the z-loss factor, over V classes:
+//   loss = lse - (1-e) x[t] - e/V sum(x) + z lse^2.
+Values ExpandCrossEntropy(Builder& b, const OpView& op) {
+  const Value x = op.in(0);
+  const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
+  const Dims row = op.type(1).shape;
+  const Value lse = LogSumExp(b, x, {x.type().rank() - 1});  // [..,1]
+  const Parts parts = PartsOf(b, x, op.in(1), op.Int("ignore_index"));
+  const Value picked = b.Sum(b.Select(parts.is_target, x, b.ConstantLike(0, x)), -1);
+  Value loss = b.Sub(lse, e == 0 ? picked : b.Mul(picked, 1 - e));
+  if (e != 0) loss = b.Sub(loss, b.Mul(b.Mean(x, {-1}), e));
+  if (z != 0) loss = b.Add(loss, b.Mul(b.Mul(lse, lse), z));
+  loss = b.Select(parts.ignored, b.ConstantLike(0, loss), loss);
+  return {b.Reshape(loss, row), b.Reshape(lse, row)};
+}
+
+// dx = (dloss (1 + 2 z lse) + dlse) softmax - dloss ((1-e) onehot + e/V), where the softmax is
+// exp(x - lse), recomputed, and dloss is 0 for an ignored target.
+Values CrossEntropyGrad(Builder& b, const OpView& op, const Values& dy) {
+  const Value x = op.in(0), lse = Column(b, op.out(1));
+  const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
+  const Parts parts = PartsOf(b, x, op.in(1), op.Int("ignore_index"));
+  Value factor, dloss;  // [..,1]
+  if (dy[0]) {
+    const Value column = Column(b, dy[0]);
+    dloss = b.Select(parts.ignored, b.ConstantLike(0, column), column);
+    factor = z == 0 ? dloss : b.Mul(dloss, b.Add(b.Mul(lse, 2 * z), 1));
+  }
+  if (dy[1]) factor = factor ? b.Add(factor, Column(b, dy[1])) : Column(b, dy[1]);
+  Value dx = b.Mul(b.Exp(b.Sub(x, lse)), factor);
+  if (dloss) {
+    const double share = e / static_cast<double>(x.type().dim(-1));
+    const Value target =
+        b.Select(parts.is_target, b.ConstantLike(1 - e + share, x), b.ConstantLike(share, x));
+    dx = b.Sub(dx, b.Mul(target, dloss));
+  }
+  return {dx, Value{}};
+}
+
+// Plain loops in f64, rounded once.
+void CrossEntropyReference(const OpView& op, Operands in, Results out) {
+  const int64_t classes = in[0]->type.dim(-1);
+  const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
+  for (int64_t n = 0; n < out[0].size(); ++n) {
+    const double* x = in[0]->f.data() + n * classes;
+    const int64_t t = in[1]->i[n];
+    CheckIndex(op, 1, t);
+    double largest = -HUGE_VAL, sum = 0, total = 0;
+    for (int64_t v = 0; v < classes; ++v) largest = std::fmax(largest, x[v]), total += x[v];
+    if (std::isinf(largest)) largest = 0;
+    for (int64_t v = 0; v < classes; ++v) sum += std::exp(x[v] - largest);
+    const double lse = std::log(sum) + largest;
+    const bool ignored = t == op.Int("ignore_index");
+    const double smooth = e == 0 ? 0 : e * total / static_cast<double>(classes);
+    out[0].Set(n, ignored ? 0 : lse - (1 - e) * x[t] - smooth + (z == 0 ? 0 : z * lse * lse));
+    out[1].Set(n, lse);
+  }
+}
+
+}  // namespace
+
+void AddLossOps(OpRegistry& ops) {
+  // logits [..,V], targets [..] -> (loss [..], log-sum-exp [..]), both f32 (f64 for f64). An
+  // ignored target's loss is 0; the caller divides by the number of the others.
+  ops.Add({
+      .name = "cross_entropy",
+      .op_class = OpClass::kComposite,
+      .operands = {{"logits", TypeSet::kAnyFloat},
+                   {.name = "targets",
+                    .types = TypeSet::kIndex,
+                    .domain = Domain::kIndex,
+                    .limit_axis = -1,
+                    .ignore_attr = "ignore_index"}},
+      .attrs = {{"ignore_index", int64_t{-100}}, {"label_smoothing", 0.0}, {"z_loss", 0.0}},
+      .precision = Precision::kComputeInF32,
+      .infer = InferCrossEntropy,
+      .expand = ExpandCrossEntropy,
+      .grad = InF32(CrossEntropyGrad),
+      .reference = CrossEntropyReference,
+      .flops =
+          [](const OpView& op) { return 15.0 * static_cast<double>(op.type(0).NumElements()); },
+      .samples = {"(f32[4,8], i32[4])", "(bf16[6,11], i32[6]) {label_smoothing=0.1, z_loss=0.001}",
+                  "(f32[2,3,5], i64[2,3]) {ignore_index=-1}", "(f32[3,1], i32[3])",
+                  "(f32[2,1030], i32[2]) {z_loss=0.0001}",
+                  "(f32[5,7], i32[5]) {ignore_index=2, label_smoothing=0.2}", "(f64[0,4], i32[0])"},
+  });
+}
+
+}  // namespace stator
