@@ -10,12 +10,12 @@ cd "${1:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 # include has rows of its own, so that it cannot see a graph through another header.
 layers='
 ^ir/base/                     ^ir/base/
-^ir/(dtype|type|target|space|reduce_tree)[.]h   ^ir/base/|^ir/(dtype|type|target)[.]h$
+^ir/(dtype|type|target|space|reduce_tree|philox)[.]h   ^ir/base/|^ir/(dtype|type|target)[.]h$
 ^ir/                          ^ir/
 ^passes/                      ^(passes|ir)/
 ^codegen/plan(_[^/]*)?[.]     ^codegen/plan(_[^/]*)?[.]h$|^ir/base/|^ir/(dtype|type|target|space)[.]h$
 ^codegen/                     ^(codegen|ir)/
-^runtime/                     ^runtime/|^codegen/plan(_[^/]*)?[.]h$|^ir/base/|^ir/(dtype|target|reduce_tree)[.]h$
+^runtime/                     ^runtime/|^codegen/plan(_[^/]*)?[.]h$|^ir/base/|^ir/(dtype|target|reduce_tree|philox)[.]h$
 ^frontend/dsl/                ^(frontend/dsl|ir)/
 ^frontend/(driver|cli)/       ^(frontend|runtime|codegen|passes|ir)/
 '
