@@ -24,7 +24,11 @@ Tensors EmitAt(const Scope& scope, const Location& loc, const BuildFn& build) {
     for (const Value& v : build(model.BuilderAt(scope))) results.push_back(model.Wrap(v, scope));
     return results;
   } catch (const Error& e) {
-    throw Error(e.code(), StrCat(e.what(), model.Where(scope, loc)));
+    std::string text = e.what();
+    // Most errors of the IR name the node's scope; those from before there is a node do not.
+    const std::string& path = scope.path();
+    if (text.find(path) == text.npos) text += StrCat(" (", path, ')');
+    throw Error(e.code(), text + model.Where(scope, loc));
   }
 }
 

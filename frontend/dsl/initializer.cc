@@ -1,6 +1,7 @@
 #include "frontend/dsl/initializer.h"
 
 #include "ir/base/error.h"
+#include "ir/philox.h"
 
 #include <algorithm>
 #include <array>
@@ -12,31 +13,16 @@
 namespace stator::dsl {
 namespace {
 
-using Words = std::array<uint32_t, 4>;
-
-// Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
-Words Philox(Words c, uint32_t k0, uint32_t k1) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t{0xD2511F53} * c[0];
-    const uint64_t b = uint64_t{0xCD9E8D57} * c[2];
-    c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(b),
-         static_cast<uint32_t>(a >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(a)};
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  return c;
-}
-
 // The random stream of one parameter.
 struct Stream {
   uint64_t seed, path;
 
-  Words At(uint64_t block, uint32_t attempt) const {
+  PhiloxBlock At(uint64_t block, uint32_t attempt) const {
     // The block index fits 48 bits; its upper part shares a word with the attempt.
     return Philox(
         {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32) ^ (attempt << 16),
          static_cast<uint32_t>(path), static_cast<uint32_t>(path >> 32)},
-        static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+        {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   }
 };
 
@@ -45,7 +31,7 @@ double Unit(uint32_t word) { return (word + 0.5) * 0x1p-32; }
 
 // Four standard normals by Box and Muller's transform. In f64, so that the results rounded to f32
 // are the same whichever mathematical library computes them, but for exceedingly rare cases.
-std::array<double, 4> Normals(const Words& w) {
+std::array<double, 4> Normals(const PhiloxBlock& w) {
   std::array<double, 4> z;
   for (int i = 0; i < 4; i += 2) {
     const double radius = std::sqrt(-2 * std::log(Unit(w[i])));
@@ -79,7 +65,7 @@ void Fill(Initializer::Kind kind, double scale, const Stream& stream, int64_t be
     case Initializer::Kind::kNormal:
     case Initializer::Kind::kUniform:
       for (int64_t k = begin; k < end; k += 4) {  // `begin` is a multiple of 4
-        const Words words = stream.At(k / 4, 0);
+        const PhiloxBlock words = stream.At(k / 4, 0);
         std::array<double, 4> z;
         if (kind == Initializer::Kind::kNormal) {
           z = Normals(words);

@@ -111,9 +111,12 @@ Tensor Model::Step() {
 }
 
 int64_t Model::NewStream(const Scope& scope) {
-  const int nth = streams_[scope.id_]++;
-  // 63 bits, so that the attribute is never negative.
-  return static_cast<int64_t>(HashBytes(StrCat(scope.path(), '#', nth)) >> 1);
+  // Generators take 32 bits of a stream (ir/philox.h); a hash that is taken already tries again.
+  for (;;) {
+    const int nth = streams_[scope.id_]++;
+    const auto stream = static_cast<uint32_t>(HashBytes(StrCat(scope.path(), '#', nth)));
+    if (taken_streams_.insert(stream).second) return stream;
+  }
 }
 
 void Model::SetLoss(const Loss& loss) {

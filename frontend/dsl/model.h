@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -116,7 +117,8 @@ class Model {
   int order_ = 0;
   std::vector<ScopeEntry> scopes_;
   std::map<std::string, int> scope_ids_;
-  std::map<int, int> streams_;
+  std::map<int, int> streams_;  // how many a scope has had
+  std::set<uint32_t> taken_streams_;
 };
 
 }  // namespace stator::dsl
