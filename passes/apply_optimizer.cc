@@ -1,0 +1,134 @@
+// apply-optimizer: turns the gradients of autodiff (outputs grad/<name>, f32) into next states.
+//
+//   norm   = sqrt(sum of all g^2): one f32 sum a parameter, these added pairwise in state order
+//   finite = is_finite(norm)
+//   clip   = min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
+//   next   = select(finite, update(parameter, clip * g, lr, step + 1), parameter)
+//
+// Parameters, moments, the step counter and states that the model itself writes: all keep their
+// contents when the norm is not finite, so that one bad batch does no harm. The gradient outputs are
+// consumed; outputs grad_norm, lr and finite are added. Nodes get phase="update", which keeps them
+// in f32 under mixed precision.
+#include <algorithm>
+
+#include "ir/base/error.h"
+#include "ir/builder.h"
+#include "ir/facts.h"
+#include "ir/training.h"
+#include "passes/passes.h"
+
+namespace stator {
+namespace {
+
+struct Gradient {
+  std::string parameter;
+  Value value;
+};
+
+// Removes the grad/ outputs and returns them in the order of the parameters' states.
+std::vector<Gradient> TakeGradients(Graph& graph) {
+  std::vector<Gradient> gradients;
+  for (const Param& p : graph.states()) {
+    const std::string name = StrCat(training::kGradPrefix, p.name);
+    for (const Output& o : graph.outputs()) {
+      if (o.name == name) gradients.push_back({p.name, o.value});
+    }
+  }
+  std::erase_if(graph.outputs(),
+                [](const Output& o) { return o.name.starts_with(training::kGradPrefix); });
+  return gradients;
+}
+
+// Neighbours first, so that the order depends on the count alone. Zero for no terms.
+Value SumPairwise(Builder& b, Values terms) {
+  if (terms.empty()) return b.Constant(0, DType::kF32);
+  while (terms.size() > 1) {
+    Values sums;
+    for (size_t i = 0; i + 1 < terms.size(); i += 2) sums.push_back(b.Add(terms[i], terms[i + 1]));
+    if (terms.size() % 2 == 1) sums.push_back(terms.back());
+    terms = std::move(sums);
+  }
+  return terms[0];
+}
+
+Value StepState(Graph& graph) {
+  const Value step = graph.FindState(training::kStep);
+  if (!step) {
+    return graph.AddState(std::string(training::kStep), {DType::kI64, {}},
+                          {{"role", std::string("counter")}});
+  }
+  if (step.type() != Type{DType::kI64, {}}) {
+    Fail(ErrorCode::kInvalidArgument, "state ", training::kStep, " must be i64[], got ",
+         step.type().ToString());
+  }
+  return step;
+}
+
+void UpdateParameters(Builder& b, const OptimizerSpec& spec,
+                      const std::vector<Gradient>& gradients, Value clip, Value rate,
+                      Value next_step) {
+  Graph& graph = b.graph();
+  const Value step = b.Cast(next_step, DType::kF32);
+  for (const Gradient& g : gradients) {
+    const Value parameter = graph.FindState(g.parameter);
+    const Type& type = parameter.type();
+    if (type.dtype != DType::kF32) {
+      Fail(ErrorCode::kInvalidArgument, "parameter ", g.parameter, " is ", type.ToString(),
+           "; the optimizer updates f32 masters");
+    }
+    b.SetScope(g.parameter);
+    const double factor = spec.lr_factor ? spec.lr_factor(g.parameter, type) : 1;
+    ParameterUpdate update{.name = g.parameter,
+                           .parameter = parameter,
+                           .gradient = clip ? b.Mul(g.value, clip) : g.value,
+                           .learning_rate = factor == 1 ? rate : b.Mul(rate, factor),
+                           .step = step};
+    if (spec.weight_decay) update.weight_decay = spec.weight_decay(g.parameter, type);
+    graph.SetNextState(parameter, spec.update(b, update));
+  }
+}
+
+}  // namespace
+
+void ApplyOptimizer(Graph& graph, const PassOptions& options) {
+  if (options.optimizer == nullptr) {
+    Fail(ErrorCode::kInvalidArgument, "apply-optimizer: no optimizer is given");
+  }
+  const OptimizerSpec& spec = *options.optimizer;
+  STATOR_CHECK(spec.schedule && spec.update, "an optimizer needs a schedule and an update");
+  const std::vector<Gradient> gradients = TakeGradients(graph);
+
+  Builder b(graph);
+  b.SetScope("optimizer");
+  b.default_facts()[std::string(fact::kPhase)] = std::string("update");
+  Values squares;
+  for (const Gradient& g : gradients) {
+    squares.push_back(b.Sum(b.Mul(g.value, g.value), Dims{}, /*drop=*/true));
+  }
+  const Value norm = b.Sqrt(SumPairwise(b, std::move(squares)));
+  const Value finite = b.Create1("is_finite", {norm});
+  Value clip;
+  if (spec.clip_norm > 0) {
+    const Value ratio = b.Div(b.Constant(spec.clip_norm, DType::kF32), b.Add(norm, 1e-6));
+    clip = b.Min2(ratio, b.Constant(1, DType::kF32));
+  }
+  const Value step = StepState(graph);
+  const Value next_step = b.Add(step, b.Constant(1, DType::kI64));
+  const Value rate = spec.schedule(b, b.Cast(step, DType::kF32));
+  UpdateParameters(b, spec, gradients, clip, rate, next_step);
+  graph.SetNextState(step, next_step);
+
+  if (spec.skip_non_finite) {
+    for (size_t i = 0; i < graph.next_states().size(); ++i) {
+      const NextState next = graph.next_states()[i];
+      b.SetScope(graph.ParamName(next.state));
+      graph.SetNextState(next.state->result(), b.Select(finite, next.value, next.state->result()));
+    }
+  }
+  graph.AddOutput(std::string(training::kGradNorm), norm);
+  graph.AddOutput(std::string(training::kLearningRate), rate);
+  graph.AddOutput(std::string(training::kFinite), finite);
+  graph.EraseDead();
+}
+
+}  // namespace stator

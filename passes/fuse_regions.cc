@@ -1,0 +1,318 @@
+// fuse-regions: decides which nodes share a kernel. Elementwise work joins the reductions whose rows
+// or columns it feeds or follows, several outputs leave one kernel, and cheap small values are
+// recomputed where they are read. Fusing never changes a result: every value is still rounded to
+// its dtype, and folds keep their tree.
+//
+// A region is legal when (1) one iteration space holds all its nodes (ir/region.h), (2) every access
+// to a value computed inside it is at the very element being computed, and (3) no path leaves it
+// and comes back. Nodes are visited in order, each starting as its own region and merging with the
+// regions of its operands, then with regions that read the same large operands.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/base/error.h"
+#include "ir/facts.h"
+#include "ir/region.h"
+#include "ir/views.h"
+#include "passes/passes.h"
+
+namespace stator {
+namespace {
+
+constexpr int64_t kInlineElements = 65536;   // recompute at most this much, at each use
+constexpr int64_t kSiblingElements = 4096;   // reading less than this twice is not worth a merge
+constexpr int64_t kRowColumnLength = 2048;   // longest row whose column folds stay in registers
+constexpr int kMaxNodes = 160;
+constexpr int kMaxColumnFolds = 4;
+
+bool IsLiteral(const Node& n) {
+  return n.op_class() == OpClass::kSource && !n.Is("input") && !n.Is("state");
+}
+
+bool IsFusible(const Node& n) {
+  switch (n.op_class()) {
+    case OpClass::kElementwise:
+    case OpClass::kReduce:
+    case OpClass::kGather:
+    case OpClass::kRandom: return true;
+    case OpClass::kMovement: return !IsViewNode(n);
+    default: return false;
+  }
+}
+
+bool CallsFunctions(const Node& n) { return n.op().scalar.find("st_") != std::string::npos; }
+
+struct Region {
+  std::vector<Node*> nodes;
+  RegionSpace space;
+  bool fusible = true;
+  bool alive = true;
+  std::set<int> reads;             // ids of nodes outside that it reads
+  std::vector<uint64_t> ancestors; // bit set of region ids
+};
+
+class Fuser {
+ public:
+  Fuser(Graph& graph, const PassOptions& options) : graph_(graph), options_(options) {}
+
+  void Run() {
+    region_of_.assign(graph_.max_id(), -1);
+    MarkInline();
+    for (Node* node : graph_.Nodes()) {
+      if (IsViewNode(*node) || inline_.contains(node->id()) || IsLiteral(*node)) continue;
+      Visit(node);
+    }
+    // Ids in order of first node, so that the text is stable.
+    std::map<int, int> names;
+    for (Node* node : graph_.Nodes()) {
+      const int r = region_of_[node->id()];
+      if (r < 0) continue;
+      const int name = names.emplace(r, static_cast<int>(names.size())).first->second;
+      node->SetFact(fact::kRegion, int64_t{name});
+    }
+  }
+
+ private:
+  // A node recomputed inside every kernel that reads it: literals, small cheap values, and values
+  // read once at another element than their own.
+  void MarkInline() {
+    for (Node* node : graph_.Nodes()) {
+      if (!options_.fuse || !IsFusible(*node) || node->num_results() != 1) continue;
+      if (node->op_class() != OpClass::kElementwise) continue;
+      const Value v = node->result();
+      if (IsUsedOutsideThroughViews(v)) continue;
+      const std::vector<Use> uses = UsesThroughViews(v);
+      bool small = v.type().NumElements() <= kInlineElements && !CallsFunctions(*node) &&
+                   InlineDepth(*node) < 4;
+      bool fusible = !uses.empty();
+      for (const Use& u : uses) {
+        fusible = fusible && IsFusible(*u.node) && u.node->op_class() != OpClass::kReduce;
+        small = small && WorkOf(*u.node) >= 16 * v.type().NumElements();
+      }
+      if (!fusible) continue;
+      const bool single = uses.size() == 1 && IsShifted(v, uses[0]) &&
+                          WorkOf(*uses[0].node) <= 2 * v.type().NumElements();
+      if (small || single) inline_.insert(node->id());
+    }
+  }
+
+  static int64_t WorkOf(const Node& n) {
+    return std::max(n.type().NumElements(),
+                    n.Is("fold") ? n.operand(0).type().NumElements() : int64_t{0});
+  }
+
+  int InlineDepth(const Node& n) const {
+    int depth = 0;
+    for (const Value& v : n.operands()) {
+      const Node* base = v ? ResolveView(v).base.node : nullptr;
+      if (base && inline_.contains(base->id())) depth = std::max(depth, 1 + InlineDepth(*base));
+    }
+    return depth;
+  }
+
+  // Whether `use` reads the one value at a different element than it computes.
+  static bool IsShifted(Value v, const Use& use) {
+    if (use.node->op_class() != OpClass::kElementwise) return true;
+    IndexSpace vars;
+    const IndexExpr at = vars.AddVar("i", use.node->type().NumElements(), 1);
+    const auto [base, pulled] = PullThroughViews(vars, use.node->operand(use.operand), at);
+    return base == v && !(pulled == at);
+  }
+
+  void Visit(Node* node) {
+    const int id = static_cast<int>(regions_.size());
+    regions_.emplace_back();
+    Region& r = regions_.back();
+    r.nodes = {node};
+    r.fusible = IsFusible(*node) && node->type().NumElements() > 0;
+    if (r.fusible) r.space = SpaceOfNode(*node);
+    region_of_[node->id()] = id;
+    std::set<int> parents;
+    CollectReads(*node, &parents);
+    regions_[id].reads = parents;
+    AddAncestors(id, parents);
+    for (const int p : parents) readers_[p].push_back(id);
+    if (!options_.fuse || !regions_[id].fusible) return;
+
+    std::vector<int> candidates;
+    for (auto it = parents.rbegin(); it != parents.rend(); ++it) {
+      if (region_of_[*it] >= 0) candidates.push_back(region_of_[*it]);
+    }
+    std::sort(candidates.rbegin(), candidates.rend());
+    const size_t related = candidates.size();
+    for (const int p : parents) {
+      if (NodeElements(p) < kSiblingElements) continue;
+      for (const int reader : readers_[p]) candidates.push_back(Root(reader));
+    }
+    int into = id;
+    for (size_t k = 0; k < candidates.size(); ++k) {
+      const int c = Root(candidates[k]);
+      into = Root(into);
+      if (c == into || !regions_[c].fusible) continue;
+      if (k >= related && regions_[c].space.elements() != regions_[into].space.elements()) continue;
+      TryMerge(c, into);
+    }
+  }
+
+  int64_t NodeElements(int id) const {
+    const auto it = node_by_id_.find(id);
+    return it == node_by_id_.end() ? 0 : it->second->type().NumElements();
+  }
+
+  // Ids of the storage-owning nodes that `node` reads, through views and inline nodes.
+  void CollectReads(const Node& node, std::set<int>* reads) {
+    for (const Value& v : node.operands()) {
+      if (!v) continue;
+      Node* base = ResolveView(v).base.node;
+      while (IsViewNode(*base)) base = base->operand(0).node;
+      if (inline_.contains(base->id())) {
+        CollectReads(*base, reads);
+      } else if (!IsLiteral(*base)) {
+        node_by_id_[base->id()] = base;
+        reads->insert(base->id());
+      }
+    }
+  }
+
+  int Root(int r) const {
+    while (!regions_[r].alive) r = forward_.at(r);
+    return r;
+  }
+
+  bool HasAncestor(int r, int a) const {
+    const auto& bits = regions_[r].ancestors;
+    const size_t word = static_cast<size_t>(a) / 64;
+    return word < bits.size() && (bits[word] >> (a % 64) & 1);
+  }
+
+  void SetAncestor(int r, int a) {
+    auto& bits = regions_[r].ancestors;
+    const size_t word = static_cast<size_t>(a) / 64;
+    if (bits.size() <= word) bits.resize(word + 1, 0);
+    bits[word] |= uint64_t{1} << (a % 64);
+  }
+
+  void UnionAncestors(int r, int from) {
+    auto& to = regions_[r].ancestors;
+    const auto& bits = regions_[from].ancestors;
+    if (to.size() < bits.size()) to.resize(bits.size(), 0);
+    for (size_t w = 0; w < bits.size(); ++w) to[w] |= bits[w];
+  }
+
+  void AddAncestors(int r, const std::set<int>& reads) {
+    for (const int node : reads) {
+      const int p = region_of_[node];
+      if (p < 0 || p == r) continue;
+      SetAncestor(r, p);
+      UnionAncestors(r, p);
+    }
+  }
+
+  // True when some region outside {a, b} lies on a path between them.
+  bool MergeMakesCycle(int a, int b) const {
+    for (int x = 0; x < static_cast<int>(regions_.size()); ++x) {
+      if (x == a || x == b || !regions_[x].alive) continue;
+      if ((HasAncestor(x, a) && HasAncestor(b, x)) || (HasAncestor(x, b) && HasAncestor(a, x))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool TryMerge(int a, int b) {
+    RegionSpace space = regions_[a].space;
+    if (!CombineSpaces(&space, regions_[b].space)) return false;
+    std::vector<Node*> nodes = regions_[a].nodes;
+    nodes.insert(nodes.end(), regions_[b].nodes.begin(), regions_[b].nodes.end());
+    if (static_cast<int>(nodes.size()) > kMaxNodes) return false;
+    if (!SpaceAllowed(space, nodes) || MergeMakesCycle(a, b) || !AccessesCoincide(space, nodes)) {
+      return false;
+    }
+    // `b` becomes part of `a`.
+    for (const Node* n : regions_[b].nodes) region_of_[n->id()] = a;
+    regions_[a].nodes = std::move(nodes);
+    regions_[a].space = space;
+    regions_[b].alive = false;
+    forward_[b] = a;
+    UnionAncestors(a, b);
+    ClearBit(a, a);
+    ClearBit(a, b);
+    regions_[a].reads.insert(regions_[b].reads.begin(), regions_[b].reads.end());
+    for (int x = 0; x < static_cast<int>(regions_.size()); ++x) {
+      if (x == a || !regions_[x].alive) continue;
+      if (HasAncestor(x, b)) {
+        ClearBit(x, b);
+        SetAncestor(x, a);
+      }
+      if (HasAncestor(x, a)) UnionAncestors(x, a);
+    }
+    return true;
+  }
+
+  void ClearBit(int r, int a) {
+    auto& bits = regions_[r].ancestors;
+    const size_t word = static_cast<size_t>(a) / 64;
+    if (word < bits.size()) bits[word] &= ~(uint64_t{1} << (a % 64));
+  }
+
+  bool SpaceAllowed(const RegionSpace& space, const std::vector<Node*>& nodes) const {
+    if (space.kind != SpaceKind::kRowColumn) return true;
+    int columns = 0;
+    for (const Node* n : nodes) {
+      if (n->Is("fold") && !FoldShapeOf(*n).is_row()) ++columns;
+    }
+    return space.row_length() <= kRowColumnLength && columns <= kMaxColumnFolds;
+  }
+
+  // Every read of a value computed in the region is at the element or row being computed.
+  bool AccessesCoincide(const RegionSpace& space, const std::vector<Node*>& nodes) const {
+    IndexSpace vars;
+    const RegionIndex at = IndexOfRegion(vars, space);
+    const std::set<const Node*> inside(nodes.begin(), nodes.end());
+    for (const Node* n : nodes) {
+      const Place place = PlaceOf(space, *n);
+      if (place == Place::kNowhere) return false;
+      const IndexExpr& own = n->Is("fold") || place == Place::kFull ? at.full : at.row;
+      const bool aligned = n->op_class() == OpClass::kElementwise || n->Is("fold") || n->Is("reshape");
+      for (const Value& v : n->operands()) {
+        if (v && !AccessCoincides(space, at, inside, vars, v, own, aligned)) return false;
+      }
+    }
+    return true;
+  }
+
+  bool AccessCoincides(const RegionSpace& space, const RegionIndex& at,
+                       const std::set<const Node*>& inside, IndexSpace& vars, Value v,
+                       const IndexExpr& index, bool aligned) const {
+    const auto [base, pulled] = PullThroughViews(vars, v, index);
+    if (inside.contains(base.node)) {
+      if (!aligned) return false;
+      switch (PlaceOf(space, *base.node)) {
+        case Place::kFull: return pulled == at.full;
+        case Place::kRow: return pulled == at.row;
+        default: return false;
+      }
+    }
+    if (!inline_.contains(base.node->id())) return true;
+    for (const Value& o : base.node->operands()) {
+      if (o && !AccessCoincides(space, at, inside, vars, o, pulled, aligned)) return false;
+    }
+    return true;
+  }
+
+  Graph& graph_;
+  const PassOptions& options_;
+  std::vector<Region> regions_;
+  std::map<int, int> forward_;         // dead region -> where it went
+  std::vector<int> region_of_;         // by node id
+  std::set<int> inline_;               // node ids
+  std::map<int, Node*> node_by_id_;    // of nodes that are read
+  std::map<int, std::vector<int>> readers_;
+};
+
+}  // namespace
+
+void FuseRegions(Graph& graph, const PassOptions& options) { Fuser(graph, options).Run(); }
+
+}  // namespace stator

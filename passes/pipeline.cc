@@ -1,0 +1,89 @@
+// The compiler, from a declared model to a planned program, in the order in which it happens. Each
+// line is a pass and the reason why it stands where it stands; read this file first.
+#include "passes/pipeline.h"
+
+#include <algorithm>
+
+#include "ir/base/error.h"
+#include "passes/passes.h"
+
+namespace stator {
+namespace {
+
+void Append(std::vector<Pass>& to, const std::vector<Pass>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+std::vector<Pass> ModelPasses() {
+  return {
+      {"canonicalize", "first, so that later passes meet one spelling of a thing", Canonicalize},
+      {"fold-constants", "after canonicalize, which brings constants next to each other",
+       FoldConstants},
+      {"merge-duplicates", "before autodiff, which would differentiate each duplicate",
+       MergeDuplicates},
+  };
+}
+
+std::vector<Pass> StepPasses() {
+  return {
+      {"autodiff", "on the model as declared: a composite op has a better gradient than its parts",
+       Autodiff},
+      {"apply-optimizer", "after autodiff, whose grad/ outputs it consumes", ApplyOptimizer},
+  };
+}
+
+std::vector<Pass> PrecisionPasses() {
+  return {
+      {"canonicalize", "gradients of broadcasts and reshapes leave nodes that do nothing",
+       Canonicalize},
+      {"merge-duplicates", "before mixed-precision, while a gradient's parts are still few",
+       MergeDuplicates},
+      {"mixed-precision",
+       "forward, gradient and update are all there, and composites still say what is f32 inside",
+       MixedPrecision},
+  };
+}
+
+std::vector<Pass> LowerPasses() {
+  return {
+      {"expand-composites", "dtypes are settled; from here on every op is what kernels are made of",
+       ExpandComposites},
+      {"canonicalize", "expansions and casts leave nodes that do nothing", Canonicalize},
+      {"fold-constants", "expansions compute with constants", FoldConstants},
+      {"merge-duplicates", "gradients repeat what the expansions of their forward ops compute",
+       MergeDuplicates},
+  };
+}
+
+std::vector<Pass> TrainPipeline() {
+  std::vector<Pass> all = ModelPasses();
+  Append(all, StepPasses());
+  Append(all, PrecisionPasses());
+  Append(all, LowerPasses());
+  return all;
+}
+
+const std::vector<Pass>& AllPasses() {
+  static const std::vector<Pass>* const kAll = [] {
+    auto* all = new std::vector<Pass>;
+    for (Pass& pass : TrainPipeline()) {
+      const auto same = [&](const Pass& p) { return p.name == pass.name; };
+      if (std::none_of(all->begin(), all->end(), same)) all->push_back(std::move(pass));
+    }
+    return all;
+  }();
+  return *kAll;
+}
+
+const Pass& FindPass(std::string_view name) {
+  for (const Pass& pass : AllPasses()) {
+    if (pass.name == name) return pass;
+  }
+  std::vector<std::string> known;
+  for (const Pass& pass : AllPasses()) known.push_back(pass.name);
+  Fail(ErrorCode::kInvalidArgument, "no pass is named ", name, "; there are ", Join(known, ", "));
+}
+
+}  // namespace stator

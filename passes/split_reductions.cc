@@ -1,0 +1,85 @@
+// split-reductions: rewrites every reduce op into `fold`s, one run of axes and one level of
+// ir/reduce_tree.h each, so that two-stage reductions are two nodes and need no hidden scratch.
+#include "ir/builder.h"
+#include "ir/base/error.h"
+#include "ir/ops/reduce_reference.h"
+#include "ir/reduce_tree.h"
+#include "passes/passes.h"
+
+namespace stator {
+namespace {
+
+const char* KindName(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kSum: return "sum";
+    case ReduceKind::kProd: return "prod";
+    case ReduceKind::kMax: return "max";
+    case ReduceKind::kMin: return "min";
+    case ReduceKind::kAny: return "any";
+    case ReduceKind::kAll: return "all";
+    case ReduceKind::kNone: break;
+  }
+  return "";
+}
+
+// All levels of one run seen as [outer, n, inner].
+Value FoldRun(Builder& b, Value x, int64_t outer, int64_t n, int64_t inner, const char* kind) {
+  x = b.Reshape(x, {outer, n, inner});
+  // A run of size 1 still widens to the accumulator, so at least one fold is made.
+  do {
+    const int64_t length = x.shape()[1];
+    const int64_t chunk = inner == 1 ? std::min(kRowBlock, length) : ColumnChunk(length);
+    x = b.Create1("fold", {x}, {{"kind", std::string(kind)}, {"chunk", chunk}});
+  } while (x.shape()[1] > 1);
+  return x;
+}
+
+void SplitNode(Graph& graph, Node* node) {
+  Builder b(graph, node);
+  b.SetScope(node->scope());
+  b.default_facts() = node->facts();
+  const ReduceKind kind = node->op().reduce;
+  const Type& type = node->operand(0).type();
+  Value x = node->operand(0);
+  Value result;
+  if (type.NumElements() == 0) {
+    result = b.Constant(ReduceIdentity(kind, type.dtype), type.dtype, node->type().shape);
+  } else {
+    std::vector<bool> reduced(type.rank(), false);
+    for (const int64_t axis : node->view().Ints("axes")) {
+      reduced[NormalizeAxis(axis, type.rank(), "split-reductions")] = true;
+    }
+    Dims shape = type.shape;
+    // Innermost run first; axes of size 1 join whichever run they touch.
+    for (int end = type.rank() - 1; end >= 0;) {
+      if (!reduced[end] || shape[end] == 1) {
+        --end;
+        continue;
+      }
+      int begin = end;
+      while (begin > 0 && (reduced[begin - 1] || shape[begin - 1] == 1)) --begin;
+      int64_t outer = 1, n = 1, inner = 1;
+      for (int k = 0; k < begin; ++k) outer *= shape[k];
+      for (int k = begin; k <= end; ++k) n *= shape[k], shape[k] = 1;
+      for (int k = end + 1; k < type.rank(); ++k) inner *= shape[k];
+      x = FoldRun(b, x, outer, n, inner, KindName(kind));
+      end = begin - 1;
+    }
+    result = b.Cast(b.Reshape(x, node->type().shape), node->type().dtype);
+  }
+  graph.ReplaceAllUses(node->result(), result);
+  graph.Erase(node);
+}
+
+}  // namespace
+
+void SplitReductions(Graph& graph, const PassOptions&) {
+  for (Node* node : graph.Nodes()) {
+    if (node->op_class() == OpClass::kReduce && node->op().reduce != ReduceKind::kNone) {
+      SplitNode(graph, node);
+    }
+  }
+  graph.EraseDead();
+}
+
+}  // namespace stator
