@@ -7,6 +7,7 @@
 #include "ir/training.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace stator::dsl {
 namespace {
@@ -17,9 +18,9 @@ bool InLibrary(std::string_view file) {
 }
 
 std::string LineText(const Location& loc) {
-  std::string_view file = loc.file_name();
+  std::string_view file = loc.file;
   if (const size_t slash = file.rfind('/'); slash != file.npos) file.remove_prefix(slash + 1);
-  return StrCat(" at ", file, ':', loc.line());
+  return StrCat(" at ", file, ':', loc.line);
 }
 
 void CheckName(const std::string& name, std::string_view what, const std::string& parent) {
@@ -188,9 +189,9 @@ Builder& Model::BuilderAt(const Scope& scope) {
 }
 
 std::string Model::Where(const Scope& scope, const Location& loc) const {
-  if (loc.line() != 0 && !InLibrary(loc.file_name())) return LineText(loc);
+  if (loc.line != 0 && !InLibrary(loc.file)) return LineText(loc);
   for (int id = scope.id_; id != 0; id = scopes_[id].parent) {
-    if (!InLibrary(scopes_[id].loc.file_name())) return LineText(scopes_[id].loc);
+    if (!InLibrary(scopes_[id].loc.file)) return LineText(scopes_[id].loc);
   }
   return "";
 }

@@ -10,7 +10,7 @@
 #include "ir/builder.h"
 
 #include <concepts>
-#include <source_location>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -25,8 +25,15 @@ inline constexpr DType kF64 = DType::kF64, kF32 = DType::kF32, kBF16 = DType::kB
                        kF16 = DType::kF16, kI64 = DType::kI64, kI32 = DType::kI32,
                        kU32 = DType::kU32, kBool = DType::kBool;
 
-// The line of the user's program that an error names.
-using Location = std::source_location;
+// The line of the user's program that an error names. std::source_location, which Clang 14 lacks.
+struct Location {
+  const char* file = "";
+  int line = 0;  // 0: unknown
+  static constexpr Location current(const char* file = __builtin_FILE(),
+                                    int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
 
 class Model;
 class Scope;
