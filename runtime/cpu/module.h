@@ -1,0 +1,39 @@
+// Loaded shared objects of generated kernels.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/plan.h"
+#include "runtime/kernel_cache.h"
+
+namespace stator {
+
+using CpuKernel = void (*)(void* const* args);
+
+class CpuModule {
+ public:
+  // Throws `Error` (kEnvironment) when the loader does not take the file.
+  explicit CpuModule(const std::string& path);
+  CpuModule(const CpuModule&) = delete;
+  CpuModule& operator=(const CpuModule&) = delete;
+  ~CpuModule();
+
+  // Throws `Error` for a name the module does not define.
+  CpuKernel Find(const std::string& name) const;
+
+ private:
+  void* handle_;
+  std::string path_;
+};
+
+// The module's binary when it has one that runs on this machine, else its source compiled; `made_for`
+// is the processor features that the plan's binaries need.
+std::vector<std::unique_ptr<CpuModule>> LoadModules(const Plan& plan, const std::string& cache_dir);
+
+// The plan's fingerprint entry that names the features its binaries use.
+inline constexpr const char* kCpuFeaturesKey = "cpu.features";
+inline constexpr const char* kCpuCompilerKey = "cpu.compiler";
+
+}  // namespace stator

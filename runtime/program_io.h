@@ -1,0 +1,25 @@
+// What every executor checks before it touches a device: names, sizes and ids.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "codegen/plan.h"
+#include "runtime/executor.h"
+
+namespace stator {
+
+// Throw `Error` listing what there is.
+const Program& RequireProgram(const Plan& plan, const std::string& name);
+const StateEntry& RequireState(const Plan& plan, const std::string& name);
+
+// Throws `Error` naming the input, and for an id out of range its position and value.
+void CheckInputs(const Program& program, const std::map<std::string, Bytes>& inputs);
+
+// Throws `Error` unless `size` is that of `state`.
+void CheckStateSize(const StateEntry& state, size_t size);
+
+// Throws `Error` unless [offset, offset + bytes) lies in the buffer's space.
+void CheckRange(const Plan& plan, BufferRef buffer, int64_t bytes);
+
+}  // namespace stator
