@@ -66,7 +66,10 @@ bool PrecisionPolicy::StaysInside(Value v) const {
   if (user == nullptr) return false;
   if (user->StrFact(fact::kPhase) != v.node->StrFact(fact::kPhase)) return false;
   const Place place = PlaceOf(*user);
-  return place == Place::kElementwise || place == Place::kReduce;
+  const bool sums_or_maps =
+      user->op_class() == OpClass::kElementwise || user->op_class() == OpClass::kReduce;
+  return place == Place::kElementwise || place == Place::kReduce ||
+         (place == Place::kWide && sums_or_maps);
 }
 
 // From what the update reads, or from the gradient outputs, back through nodes that only rearrange

@@ -106,17 +106,20 @@ class NoAttentionTarget : public Target {
   }
 };
 
+Value Decayed(Builder& b, const ParameterUpdate& u) {
+  if (u.weight_decay == 0) return u.gradient;
+  return b.Add(u.gradient, b.Mul(u.parameter, u.weight_decay));
+}
+
 Value SgdUpdate(Builder& b, const ParameterUpdate& u) {
-  Value g = u.gradient;
-  if (u.weight_decay != 0) g = b.Add(g, b.Mul(u.parameter, u.weight_decay));
-  return b.Sub(u.parameter, b.Mul(g, u.learning_rate));
+  return b.Sub(u.parameter, b.Mul(Decayed(b, u), u.learning_rate));
 }
 
 // SGD with momentum: enough of a moment for tests.
 Value MomentumUpdate(Builder& b, const ParameterUpdate& u) {
   const Value m = b.graph().AddState(u.name + ".m", u.parameter.type(),
                                      {{"role", std::string("moment")}});
-  const Value next = b.Add(b.Mul(m, 0.5), u.gradient);
+  const Value next = b.Add(b.Mul(m, 0.5), Decayed(b, u));
   b.graph().SetNextState(m, next);
   return b.Sub(u.parameter, b.Mul(next, u.learning_rate));
 }

@@ -10,7 +10,10 @@
 //   // EXPECT error: part of the message
 #pragma once
 
+#include <memory>
+#include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "passes/pass.h"
@@ -28,6 +31,8 @@ struct IrCase {
   // The lines of the expected text, [begin, end), counted from 0.
   int expect_line = 0, expected_begin = 0, expected_end = 0;
 };
+
+inline void PrintTo(const IrCase& c, std::ostream* out) { *out << c.file << ':' << c.line; }
 
 // The cases of every .ir file in `folder`, in name order. Throws `Error` for a malformed file.
 std::vector<IrCase> ReadIrFiles(const std::string& folder);
