@@ -8,6 +8,9 @@
 namespace stator {
 namespace {
 
+// Between the entries of a list in text: file names may hold anything else.
+constexpr std::string_view kListSeparator = "\n";
+
 constexpr double kInt32Max = 2147483647;
 
 using T = TrainConfig;
@@ -84,7 +87,7 @@ const char* TypeName(const ConfigKey& key) {
 }
 
 std::string ValueText(const ConfigValue& value) {
-  if (const auto* list = std::get_if<StringList>(&value)) return Join(*list, ",");
+  if (const auto* list = std::get_if<StringList>(&value)) return Join(*list, kListSeparator);
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* integer = std::get_if<int64_t>(&value)) return std::to_string(*integer);
@@ -168,8 +171,8 @@ void SetConfigText(TrainConfig& config, std::string_view name, std::string_view 
   ConfigValue value = owned;
   const char* end = owned.data() + owned.size();
   if (std::holds_alternative<bool TrainConfig::*>(key.field)) {
-    if (text == "true" || text == "1" || text == "yes" || text == "on") value = true;
-    if (text == "false" || text == "0" || text == "no" || text == "off") value = false;
+    if (text == "true" || text == "True" || text == "1") value = true;
+    if (text == "false" || text == "False" || text == "0") value = false;
   } else if (std::holds_alternative<int64_t TrainConfig::*>(key.field)) {
     int64_t v = 0;
     const auto [at, error] = std::from_chars(owned.data(), end, v);
@@ -180,7 +183,7 @@ void SetConfigText(TrainConfig& config, std::string_view name, std::string_view 
     if (error == std::errc() && at == end) value = v;
   } else if (std::holds_alternative<StringList TrainConfig::*>(key.field)) {
     StringList list;
-    for (const std::string& part : Split(text, ',')) {
+    for (const std::string& part : Split(text, kListSeparator[0])) {
       if (!part.empty()) list.push_back(part);
     }
     value = std::move(list);

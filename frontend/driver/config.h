@@ -79,7 +79,7 @@ const ConfigKey* FindConfigKey(std::string_view name);  // null when unknown
 // (kInvalidArgument) naming the key, the value and what would be accepted.
 void SetConfig(TrainConfig& config, std::string_view key, const ConfigValue& value,
                const std::string& where);
-// The same from text, as on the command line: 6, 1e-3, true, a,b,c.
+// The same from text, as on the command line: 6, 1e-3, true; the entries of a list end in newlines.
 void SetConfigText(TrainConfig& config, std::string_view key, std::string_view text,
                    const std::string& where);
 // Every key of a TOML file (config_toml.cc). Throws `Error` (kIo, kParse, kInvalidArgument).

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "frontend/driver/file.h"
-#include "frontend/driver/philox.h"
+#include "frontend/driver/random_bits.h"
 #include "ir/base/error.h"
 
 namespace stator {
@@ -156,7 +156,7 @@ Batch BatchSource::Random(uint64_t seed, int64_t step, int64_t micro_batch) cons
   Batch batch = Empty();
   const auto offsets = static_cast<uint64_t>(tokens_->size() - block_);
   for (int64_t row = 0; row < batch_; ++row) {
-    const uint64_t bits = RandomBits(seed, static_cast<uint64_t>(step),
+    const uint64_t bits = RandomBits(seed, Purpose::kBatches, static_cast<uint64_t>(step),
                                      static_cast<uint64_t>(micro_batch * batch_ + row));
     // The high word of bits * offsets is uniform over [0, offsets) to within offsets / 2^64.
     const auto start = static_cast<int64_t>(static_cast<unsigned __int128>(bits) * offsets >> 64);

@@ -54,7 +54,9 @@ std::unique_ptr<dsl::Model> ForwardModel(const TrainConfig& config, int64_t voca
   const dsl::Tensor logits = config.model == "gpt2"
                                  ? GptLogits(model->scope(), tokens, Gpt(config, vocab_size))
                                  : LlamaLogits(model->scope(), tokens, Llama(config, vocab_size));
-  model->Output("logits", logits);
+  const dsl::Tensor at = model->Input("at", {1}, DType::kI32);
+  const dsl::Tensor rows = logits.Reshape({config.block_size, vocab_size});
+  model->Output("logits", Gather(rows, at).Cast(DType::kF32));
   return model;
 }
 

@@ -16,7 +16,8 @@ int64_t VocabularySize(const TrainConfig& config, bool bytes);
 // Inputs tokens and targets, i32 [batch_size, block_size]; outputs loss and weight.
 std::unique_ptr<dsl::Model> LossModel(const TrainConfig& config, int64_t vocab_size,
                                       dsl::Mode mode);
-// Input tokens i32 [1, block_size]; output logits f32 [1, block_size, vocab_size].
+// Inputs tokens i32 [1, block_size] and at i32 [1]; output logits f32 [1, vocab_size] of what follows
+// position `at`.
 std::unique_ptr<dsl::Model> ForwardModel(const TrainConfig& config, int64_t vocab_size);
 
 dsl::Optimizer MakeOptimizer(const TrainConfig& config);

@@ -1,0 +1,133 @@
+#include "frontend/cli/command_line.h"
+
+#include <sstream>
+
+#include "frontend/cli/version.h"
+#include "ir/base/str.h"
+
+#include <CLI/CLI.hpp>
+
+namespace stator {
+namespace {
+
+constexpr int kBadUsage = 2;
+
+const char* GroupTitle(ConfigGroup group) {
+  switch (group) {
+    case ConfigGroup::kModel: return "Model";
+    case ConfigGroup::kData: return "Data";
+    case ConfigGroup::kOptimization: return "Optimization";
+    case ConfigGroup::kDevice: return "Device and compiler";
+    case ConfigGroup::kRun: return "Run";
+    case ConfigGroup::kSample: return "Sample";
+  }
+  return "";
+}
+
+std::string Spellings(std::string_view key) {
+  std::string names = StrCat("--", key);
+  std::string dashed(key);
+  for (char& c : dashed) {
+    if (c == '_') c = '-';
+  }
+  return dashed == key ? names : StrCat(names, ",--", dashed);
+}
+
+std::string HelpText(const ConfigKey& key) {
+  std::string text(key.help);
+  if (!key.choices.empty()) text += StrCat(" (", key.choices, ")");
+  const std::string value = ConfigText(TrainConfig(), key);
+  if (value.find('\n') == std::string::npos && !value.empty()) text += StrCat(" [", value, "]");
+  return text;
+}
+
+// Every configuration key as a flag of `app`; values land in `flags`, in the order of the command line.
+void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
+  for (const ConfigKey& key : ConfigKeys()) {
+    const std::string name(key.name);
+    CLI::Option* option = nullptr;
+    const auto store = [&flags, name](const std::vector<std::string>& values) {
+      flags.push_back({name, values});
+      return true;
+    };
+    if (std::holds_alternative<bool TrainConfig::*>(key.field)) {
+      option = app.add_flag_function(
+          Spellings(name),
+          [&flags, name](int64_t count) { flags.push_back({name, {count > 0 ? "true" : "false"}}); },
+          HelpText(key));
+    } else {
+      option = app.add_option(Spellings(name), store, HelpText(key));
+      const bool list = std::holds_alternative<StringList TrainConfig::*>(key.field);
+      option->type_name(list ? "FILE..." : std::holds_alternative<std::string TrainConfig::*>(key.field)
+                                               ? "TEXT" : "NUMBER");
+      if (list) {
+        option->expected(1, CLI::detail::expected_max_vector_size);
+      } else {
+        option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      }
+    }
+    option->group(GroupTitle(key.group));
+  }
+}
+
+CLI::App& AddConfigCommand(CLI::App& app, const char* name, const char* help, CommandLine& out) {
+  CLI::App& command = *app.add_subcommand(name, help);
+  command.add_option("config", out.config.toml, "TOML file of the keys below")->type_name("CONFIG");
+  AddConfigFlags(command, out.config.flags);
+  command.allow_extras();
+  return command;
+}
+
+// What is left over of the command line, with the flag that was perhaps meant.
+std::string Unexpected(const CLI::App& command) {
+  const std::vector<std::string> rest = command.remaining();
+  if (rest.empty()) return "";
+  std::string word = rest[0];
+  if (!word.starts_with("--")) return StrCat("unexpected argument '", word, "'");
+  word = word.substr(2, word.find('=') - 2);
+  for (char& c : word) {
+    if (c == '-') c = '_';
+  }
+  std::vector<std::string> known;
+  for (const ConfigKey& key : ConfigKeys()) known.emplace_back(key.name);
+  return StrCat("unknown flag '", rest[0], "'", DidYouMean(word, known));
+}
+
+}  // namespace
+
+CommandLine ParseCommandLine(int argc, const char* const* argv) {
+  CommandLine out;
+  CLI::App app("Compiles a neural network's training step and runs it.", "stator");
+  app.set_version_flag("--version", VersionText());
+  app.require_subcommand(1);
+  AddConfigCommand(app, "train", "train a language model on text", out);
+  AddConfigCommand(app, "sample", "print text drawn from the model in out_dir", out);
+  CLI::App& plan = AddConfigCommand(app, "plan", "compile, and say what the plan holds", out);
+  plan.add_option("--gpu", out.gpu, "plan for a GPU that is not here: h200, h100, a100, l4");
+  plan.add_option("-o,--output", out.output, "write the plan to a file");
+  plan.add_option("--load", out.load, "describe a plan file instead of compiling");
+  plan.add_option("--dump", out.dump, "write every program's text after every pass to a folder");
+  plan.add_flag("--steps", out.steps, "list every step");
+  CLI::App& doctor = *app.add_subcommand("doctor", "say what was found, what is missing, what cannot work");
+  doctor.add_option("--plan", out.plan_file, "a plan file: can it run here?");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream text, errors;
+    const bool asked = e.get_exit_code() == 0;  // for help or the version
+    app.exit(e, text, errors);
+    out.text = asked ? text.str() : StrCat("stator: ", e.what(), "\ntry 'stator --help'\n");
+    out.exit_code = asked ? 0 : kBadUsage;
+    return out;
+  }
+  const CLI::App& command = *app.get_subcommands().at(0);
+  if (const std::string text = Unexpected(command); !text.empty()) {
+    out.text = StrCat("stator ", command.get_name(), ": ", text, "\n");
+    out.exit_code = kBadUsage;
+    return out;
+  }
+  out.command = command.get_name();
+  return out;
+}
+
+}  // namespace stator

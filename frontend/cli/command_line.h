@@ -1,0 +1,26 @@
+// The command line as plain data. The parsing library is in command_line.cc alone.
+#pragma once
+
+#include <string>
+
+#include "frontend/driver/resolve.h"
+
+namespace stator {
+
+struct CommandLine {
+  std::string command;    // "train", "plan", "sample", "doctor"; "" when `text` is all there is to do
+  ConfigSources config;
+  std::string gpu;        // plan: a recorded device
+  std::string output;     // plan: file to write
+  std::string load;       // plan: file to read instead of compiling
+  std::string dump;       // plan: folder for the text after every pass
+  bool steps = false;     // plan: list every step
+  std::string plan_file;  // doctor: does this plan run here?
+
+  std::string text;       // help, the version, or what is wrong with the arguments
+  int exit_code = 0;      // with `text`: 0, or 2 for bad usage
+};
+
+CommandLine ParseCommandLine(int argc, const char* const* argv);
+
+}  // namespace stator

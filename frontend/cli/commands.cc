@@ -1,0 +1,108 @@
+#include "frontend/cli/commands.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "frontend/driver/checkpoint.h"
+#include "frontend/driver/doctor.h"
+#include "frontend/driver/file.h"
+#include "frontend/driver/report.h"
+#include "frontend/driver/sample.h"
+#include "frontend/driver/train.h"
+#include "ir/base/error.h"
+#include "ir/text.h"
+
+namespace stator {
+namespace {
+
+int Train(const CommandLine& line) {
+  const TrainResult result = RunTraining(ResolveConfig(line.config));
+  return result.signal == 0 ? 0 : 128 + result.signal;
+}
+
+bool TrainsOnBytes(const TrainConfig& config) {
+  return config.data.empty() || !config.data[0].ends_with(".bin");
+}
+
+// dump/train/00-input.ir, dump/train/01-canonicalize.ir, ...
+class Dump {
+ public:
+  explicit Dump(std::string folder) : folder_(std::move(folder)) {}
+  void operator()(const std::string& program, const std::string& pass, const Graph& graph) {
+    const std::string folder = StrCat(folder_, "/", program);
+    std::filesystem::create_directories(folder);
+    OutputFile file(StrCat(folder, "/", Format("%02d-", counts_[program]++), pass, ".ir"));
+    file.WriteText(PrintGraph(graph));
+    file.Close();
+  }
+
+ private:
+  std::string folder_;
+  std::map<std::string, int> counts_;
+};
+
+int ShowPlan(const CommandLine& line) {
+  if (!line.load.empty()) {
+    std::fputs(DescribePlan(LoadPlan(line.load), line.steps).c_str(), stdout);
+    return 0;
+  }
+  TrainConfig config = ResolveConfig(line.config);
+  ValidateConfig(config);
+  const Device device = line.gpu.empty() ? ChooseDevice(config.device) : RecordedDevice(line.gpu);
+  const std::string chosen = ApplyDeviceDefaults(config, *device.target);
+  if (!chosen.empty()) std::printf("%s\n", chosen.c_str());
+  PlanDump dump;
+  if (!line.dump.empty()) dump = Dump(line.dump);
+  PlannedModel planned = CompileTraining(config, *device.target, TrainsOnBytes(config), dump);
+  Plan& plan = planned.compiled.plan;
+  std::printf("%s: %s parameters; compiled in %.2f s for %s%s\n", plan.name.c_str(),
+              FormatCount(planned.parameters).c_str(),
+              planned.compiled.pass_seconds + planned.compiled.build_seconds,
+              device.target->name().c_str(),
+              device.why.empty() ? "" : (" (" + device.why + ")").c_str());
+  std::fputs(DescribePlan(plan, line.steps).c_str(), stdout);
+  if (line.output.empty()) return 0;
+  if (device.live) CompilePlan(plan, MakeExecutorOptions(config, device));
+  SavePlan(plan, line.output);
+  std::printf("written to %s%s\n", line.output.c_str(),
+              device.live ? "" : "; kernels are compiled where it runs");
+  return 0;
+}
+
+int ShowSample(const CommandLine& line) {
+  TrainConfig config = ResolveForCheckpoint(line.config);
+  const std::string directory = FindCheckpoint(config.out_dir);
+  if (!TrainsOnBytes(config)) {
+    Fail(ErrorCode::kUnsupported, "sample: the model was trained on token ids, and there is no ",
+         "tokenizer to turn them into text");
+  }
+  const Device device = ChooseDevice(config.device);
+  PlannedModel planned = CompileSampling(config, *device.target, true);
+  const auto executor =
+      MakeExecutor(std::move(planned.compiled.plan), MakeExecutorOptions(config, device));
+  RestoreCheckpoint(*executor, directory, Restore::kParameters);
+  std::printf("%s\n", SampleText(*executor, config).c_str());
+  return 0;
+}
+
+int Doctor(const CommandLine& line) {
+  bool fine = PrintFindings(ExamineMachine());
+  if (!line.plan_file.empty()) {
+    std::printf("plan %s\n", line.plan_file.c_str());
+    fine = PrintFindings(ExaminePlan(LoadPlan(line.plan_file))) && fine;
+  }
+  return fine ? 0 : 1;
+}
+
+}  // namespace
+
+int RunCommand(const CommandLine& line) {
+  if (line.command == "train") return Train(line);
+  if (line.command == "plan") return ShowPlan(line);
+  if (line.command == "sample") return ShowSample(line);
+  STATOR_CHECK(line.command == "doctor", "no command is named ", line.command);
+  return Doctor(line);
+}
+
+}  // namespace stator

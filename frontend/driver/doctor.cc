@@ -1,0 +1,198 @@
+#include "frontend/driver/doctor.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "frontend/driver/config.h"
+#include "frontend/driver/data.h"
+#include "frontend/driver/report.h"
+#include "ir/base/error.h"
+#include "runtime/executor.h"
+#include "runtime/kernel_cache.h"
+#ifdef STATOR_WITH_CUDA
+#include "runtime/cuda/device.h"
+#endif
+
+#include <oneapi/dnnl/dnnl.h>
+#include <omp.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+namespace stator {
+namespace {
+
+using Findings = std::vector<Finding>;
+
+std::string FirstLineOf(const std::string& command) {
+  std::string line;
+  FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
+  if (!pipe) return line;
+  char text[256];
+  if (std::fgets(text, sizeof text, pipe)) line = Trim(text);
+  return pclose(pipe) == 0 ? line : "";
+}
+
+std::string Field(const char* path, const std::string& key) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(key)) continue;
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos) return std::string(Trim(line.substr(colon + 1)));
+  }
+  return "";
+}
+
+void ExamineSystem(Findings& out) {
+  utsname system{};
+  uname(&system);
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  out.push_back({Verdict::kOk, "system", StrCat(system.sysname, " ", system.release, ", ",
+                                                system.machine, ", ", FormatBytes(memory))});
+  std::istringstream words(Field("/proc/cpuinfo", "flags"));
+  std::set<std::string> flags;
+  for (std::string w; words >> w;) flags.insert(w);
+  std::vector<std::string> found;
+  for (const char* f : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve"}) {
+    if (flags.contains(f)) found.emplace_back(f);
+  }
+  out.push_back({Verdict::kOk, "cpu", StrCat(Field("/proc/cpuinfo", "model name"), ", ",
+                                             std::thread::hardware_concurrency(), " threads; ",
+                                             found.empty() ? "no vector extension known here"
+                                                           : Join(found, " "))});
+}
+
+// The compiler of the CPU's kernels, as the runtime picks it.
+void ExamineCompiler(Findings& out) {
+  const char* asked = std::getenv("STATOR_CXX");
+  for (const std::string& name : asked ? StringList{asked} : StringList{"c++", "g++", "clang++"}) {
+    const std::string version = FirstLineOf(name + " --version");
+    if (version.empty()) continue;
+    const std::string path = FirstLineOf("command -v " + name);
+    out.push_back({Verdict::kOk, "compiler", StrCat(version, " (", path, ")")});
+    return;
+  }
+  out.push_back({Verdict::kProblem, "compiler",
+                 asked ? StrCat("STATOR_CXX=", asked, " does not run")
+                       : "no C++ compiler, which CPU kernels need: apt-get install g++"});
+}
+
+void ExamineCpuLibraries(Findings& out) {
+  out.push_back({Verdict::kOk, "OpenMP", StrCat("version ", _OPENMP, ", ", omp_get_max_threads(),
+                                                " threads")});
+  const dnnl_version_t* dnnl = dnnl_version();
+  out.push_back({Verdict::kOk, "oneDNN", StrCat(dnnl->major, ".", dnnl->minor, ".", dnnl->patch)});
+}
+
+void ExamineFiles(Findings& out) {
+  try {
+    const std::string directory = KernelCacheDir("");
+    const KernelCache cache(directory);  // creates it
+    int64_t bytes = 0;
+    for (const auto& e : std::filesystem::directory_iterator(directory)) {
+      if (e.is_regular_file()) bytes += static_cast<int64_t>(e.file_size());
+    }
+    const bool writable = access(directory.c_str(), W_OK) == 0;
+    out.push_back({writable ? Verdict::kOk : Verdict::kProblem, "cache",
+                   StrCat(directory, ", ", FormatBytes(static_cast<double>(bytes)),
+                          writable ? "" : ", not writable")});
+  } catch (const std::exception& e) {
+    out.push_back({Verdict::kProblem, "cache", e.what()});
+  }
+  try {
+    out.push_back({Verdict::kOk, "text", StrCat(FortuneFiles().size(), " files of fortunes")});
+  } catch (const Error& e) {
+    out.push_back({Verdict::kAbsent, "text", e.what()});
+  }
+}
+
+#ifdef STATOR_WITH_CUDA
+void ExamineCuda(Findings& out) {
+  const DeviceFacts facts = FindDeviceFacts();
+  for (const DeviceInfo& d : facts.devices) {
+    out.push_back({d.sm < kOldestSm ? Verdict::kProblem : Verdict::kOk, "GPU",
+                   StrCat(d.name, ", sm_", d.sm, ", ", d.multiprocessors, " multiprocessors, ",
+                          FormatBytes(static_cast<double>(d.memory_bytes)),
+                          d.sm < kOldestSm ? StrCat("; sm_", kOldestSm, " is the oldest that works")
+                                           : "")});
+  }
+  if (!facts.why_no_device.empty()) {
+    // A GPU that is there and cannot be used is a problem; none at all is not.
+    out.push_back({facts.devices.empty() ? Verdict::kAbsent : Verdict::kProblem, "GPU",
+                   facts.why_no_device});
+  }
+  for (const LibraryFact& l : facts.libraries) {
+    const bool absent = l.version.empty();
+    out.push_back({absent ? Verdict::kAbsent : l.note.empty() ? Verdict::kOk : Verdict::kProblem,
+                   l.name, StrCat(absent ? "not found" : l.version, l.path.empty() ? "" : " ",
+                                  l.path, l.note.empty() ? "" : "; ", l.note)});
+  }
+}
+#else
+void ExamineCuda(Findings& out) {
+  const bool driver = std::filesystem::exists("/proc/driver/nvidia/version");
+  out.push_back({driver ? Verdict::kProblem : Verdict::kAbsent, "CUDA",
+                 driver ? "there is an NVIDIA driver, but this stator was built without CUDA: install "
+                          "the CUDA 13 toolkit and build again"
+                        : "this stator was built without CUDA, and there is no NVIDIA driver"});
+}
+#endif
+
+}  // namespace
+
+std::vector<Finding> ExamineMachine() {
+  Findings out;
+  ExamineSystem(out);
+  ExamineCompiler(out);
+  ExamineCpuLibraries(out);
+  ExamineCuda(out);
+  ExamineFiles(out);
+  return out;
+}
+
+std::vector<Finding> ExaminePlan(const Plan& plan) {
+  Findings out;
+  std::unique_ptr<Target> target;
+  std::string why_not;
+  if (plan.device == DeviceKind::kCpu) {
+    target = MakeCpuTarget();
+  } else if (HasCudaDevice(&why_not)) {
+    target = MakeCudaTarget(0);
+  }
+  if (!target) {
+    out.push_back({Verdict::kProblem, "device", StrCat("the plan is for ", plan.target, "; ", why_not)});
+    return out;
+  }
+  const std::string here =
+      plan.device == DeviceKind::kCuda ? StrCat("sm_", target->sm()) : target->name();
+  const bool same = plan.target == here || plan.device == DeviceKind::kCpu;
+  out.push_back({same ? Verdict::kOk : Verdict::kProblem, "device",
+                 StrCat("the plan is for ", plan.target, ", here is ", here)});
+  const double need = static_cast<double>(plan.state_bytes + plan.arena_bytes + plan.io_bytes);
+  const bool fits = target->memory_bytes() <= 0 || need <= static_cast<double>(target->memory_bytes());
+  out.push_back({fits ? Verdict::kOk : Verdict::kProblem, "memory",
+                 StrCat("the plan takes ", FormatBytes(need), ", the device has ",
+                        FormatBytes(static_cast<double>(target->memory_bytes())))});
+  for (const auto& [name, version] : plan.fingerprint) {
+    out.push_back({Verdict::kOk, name, StrCat("made with ", version)});
+  }
+  return out;
+}
+
+bool PrintFindings(const std::vector<Finding>& findings) {
+  bool fine = true;
+  for (const Finding& f : findings) {
+    const char* mark = f.verdict == Verdict::kOk ? "ok" : f.verdict == Verdict::kAbsent ? "--" : "!!";
+    std::printf("%s  %-10s %s\n", mark, f.name.c_str(), f.text.c_str());
+    fine = fine && f.verdict != Verdict::kProblem;
+  }
+  std::printf("%s\n", fine ? "nothing stands in the way" : "what is marked !! will not work");
+  return fine;
+}
+
+}  // namespace stator

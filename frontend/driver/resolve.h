@@ -1,0 +1,35 @@
+// Which value holds for each key: defaults, then what the checkpoint says when a run resumes, then the
+// TOML file, then flags.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontend/driver/config.h"
+#include "frontend/driver/device.h"
+
+namespace stator {
+
+struct ConfigSources {
+  std::string toml;  // "": none
+  struct Flag {
+    std::string key;
+    StringList values;  // one, or the entries of a list
+  };
+  std::vector<Flag> flags;
+};
+
+// Throws `Error` (kInvalidArgument) for a bad key or value, for --resume without a checkpoint, and for a
+// resumed model that differs from the checkpoint's.
+TrainConfig ResolveConfig(const ConfigSources& sources);
+// The same for reading a checkpoint back: it must be there, and gives the model.
+TrainConfig ResolveForCheckpoint(const ConfigSources& sources);
+
+// A larger default model where there is a GPU, for the keys that nobody gave. Returns what was chosen
+// and why, "" when nothing was.
+std::string ApplyDeviceDefaults(TrainConfig& config, const Target& target);
+
+// dtype, with "auto" decided by the device.
+DType ComputeDType(const TrainConfig& config, const Target& target);
+
+}  // namespace stator

@@ -1,0 +1,242 @@
+#include "frontend/driver/train.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "frontend/driver/checkpoint.h"
+#include "frontend/driver/data.h"
+#include "frontend/driver/interrupt.h"
+#include "frontend/driver/models.h"
+#include "frontend/driver/report.h"
+#include "frontend/driver/resolve.h"
+#include "frontend/driver/sample.h"
+#include "frontend/driver/trainer.h"
+#include "ir/base/error.h"
+
+namespace stator {
+namespace {
+
+constexpr int kInFlight = 2;       // updates enqueued ahead of the metrics read
+constexpr int kMaxSkipped = 100;   // updates in a row that a run survives without a finite gradient
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+DataOptions MakeDataOptions(const TrainConfig& c) {
+  return {.files = c.data, .val_files = c.val_data, .val_fraction = c.val_fraction,
+          .width = c.data_dtype == "uint32" ? TokenWidth::kU32 : TokenWidth::kU16};
+}
+
+class TrainingRun {
+ public:
+  explicit TrainingRun(TrainConfig config) : config_(std::move(config)) {}
+  TrainResult Run();
+
+ private:
+  void PrintHeader(const PlannedModel& planned, double load_seconds);
+  void Loop();
+  void EnqueueUpdate(int64_t iteration);
+  void TakeUpdate();
+  void CheckFinite(const Metrics& metrics, int64_t step);
+  void Evaluate();
+  void Save();
+  void PrintSample();
+
+  TrainConfig config_;
+  Device device_;
+  Dataset data_;
+  BigramEntropy bigram_;
+  std::unique_ptr<BatchSource> train_, val_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<Report> report_;
+  TrainResult result_;
+  int64_t reported_ = 0;  // updates whose metrics were read
+  double last_end_ = 0;   // when the update before was done, seconds
+  int skipped_ = 0;       // updates in a row
+};
+
+TrainResult TrainingRun::Run() {
+  ValidateConfig(config_);
+  const std::string checkpoint = FindCheckpoint(config_.out_dir);
+  if (config_.resume) result_.iteration = ReadCheckpointInfo(checkpoint).iteration;
+  reported_ = result_.iteration;
+  device_ = ChooseDevice(config_.device);
+  const std::string chosen = ApplyDeviceDefaults(config_, *device_.target);
+  data_ = LoadDataset(MakeDataOptions(config_));
+  train_ = std::make_unique<BatchSource>(data_.train, config_.batch_size, config_.block_size,
+                                         "training");
+  val_ = std::make_unique<BatchSource>(data_.val, config_.batch_size, config_.block_size,
+                                       "validation");
+  if (data_.bytes) bigram_ = ByteBigramEntropy(*data_.train, *data_.val);
+  result_.bigram = bigram_.val;
+
+  PlannedModel planned = CompileTraining(config_, *device_.target, data_.bytes);
+  const Plan plan = std::move(planned.compiled.plan);
+  std::filesystem::create_directories(config_.out_dir);
+  report_ = std::make_unique<Report>(Report::Options{
+      .max_iters = config_.max_iters, .log_interval = config_.log_interval,
+      .flops_per_token = FlopsPerToken(config_, planned.parameters),
+      .peak_flops = device_.target->peak_flops(ComputeDType(config_, *device_.target)),
+      .metrics_path = config_.out_dir + "/metrics.jsonl", .first_step = result_.iteration});
+  if (!chosen.empty()) report_->Header("defaults", chosen);
+
+  const double start = Now();
+  trainer_ = std::make_unique<Trainer>(MakeExecutor(plan, MakeExecutorOptions(config_, device_)));
+  PrintHeader(planned, Now() - start);
+  if (config_.resume) {
+    RestoreCheckpoint(trainer_->executor(), checkpoint, Restore::kEverything);
+    report_->Header("resumed", StrCat(checkpoint, ", after ", result_.iteration, " updates"));
+  } else {
+    InitializeStates(trainer_->executor(), static_cast<uint64_t>(config_.seed));
+    if (!checkpoint.empty()) {
+      report_->Header("note", StrCat(checkpoint, " is of an earlier run; this run's first checkpoint ",
+                                     "replaces it (--resume would go on from it)"));
+    }
+  }
+  const InterruptScope interrupts;
+  Loop();
+  return result_;
+}
+
+void TrainingRun::PrintHeader(const PlannedModel& planned, double load_seconds) {
+  const TrainConfig& c = config_;
+  const Target& target = *device_.target;
+  const Plan& plan = trainer_->plan();
+  report_->Header("model", StrCat(c.model, ", ", c.n_layer, " layers, ", c.n_head, " heads, width ",
+                                  c.n_embd, ", block ", c.block_size, ", ",
+                                  FormatCount(planned.parameters), " parameters, ",
+                                  Name(ComputeDType(c, target))));
+  report_->Header("data", StrCat(data_.description, "; ", FormatCount(data_.train->size()),
+                                 " to train, ", FormatCount(data_.val->size()), " to validate"));
+  report_->Header("device", StrCat(target.name(), device_.why.empty() ? "" : " (", device_.why,
+                                   device_.why.empty() ? "" : ")"));
+  const MemoryReport memory = trainer_->executor().memory();
+  report_->Header("memory", StrCat(FormatBytes(memory.state), " of states, ",
+                                   FormatBytes(memory.arena), " of scratch, ",
+                                   FormatBytes(memory.io), " of inputs and outputs, ",
+                                   FormatBytes(memory.libraries), " in libraries"));
+  size_t steps = 0;
+  for (const Program& p : plan.programs) steps += p.steps.size();
+  report_->Header("compiled",
+                  StrCat(Format("%.2f s: %.2f s in passes, %.2f s emitting, %.2f s loading; ",
+                                planned.compiled.pass_seconds + planned.compiled.build_seconds +
+                                    load_seconds,
+                                planned.compiled.pass_seconds, planned.compiled.build_seconds,
+                                load_seconds),
+                         plan.programs.size(), " programs of ", steps, " steps, ",
+                         plan.kernels.size(), " kernels"));
+  for (const std::string& note : plan.notes) report_->Header("note", note);
+  if (target.peak_flops(ComputeDType(c, target)) > 0) {
+    report_->Header("MFU", Format("by PaLM's formula: %.4g flops a token (6N + 12 L H Q T) of %.4g "
+                                  "flops a second",
+                                  FlopsPerToken(c, planned.parameters),
+                                  target.peak_flops(ComputeDType(c, target))));
+  }
+  if (data_.bytes) {
+    report_->Header("bigram", Format("byte-bigram entropy %.4f nats/byte: the validation text by the "
+                                     "training text's counts (by its own: %.4f)",
+                                     bigram_.val, bigram_.val_own));
+  }
+}
+
+void TrainingRun::Loop() {
+  last_end_ = Now();
+  bool evaluated = false;
+  while (result_.iteration < config_.max_iters && InterruptScope::Pending() == 0) {
+    EnqueueUpdate(result_.iteration++);
+    evaluated = false;
+    if (trainer_->in_flight() >= kInFlight) TakeUpdate();
+    const bool evaluates =
+        config_.eval_interval > 0 && result_.iteration % config_.eval_interval == 0;
+    const bool saves =
+        config_.checkpoint_interval > 0 && result_.iteration % config_.checkpoint_interval == 0;
+    if (!evaluates && !saves) continue;
+    while (trainer_->in_flight() > 0) TakeUpdate();
+    if (evaluates) Evaluate();
+    evaluated = evaluates;
+    if (saves && result_.iteration < config_.max_iters) Save();
+    last_end_ = Now();
+  }
+  while (trainer_->in_flight() > 0) TakeUpdate();
+  result_.signal = InterruptScope::Pending();
+  if (result_.signal != 0) {
+    report_->Line(StrCat("interrupted after ", result_.iteration, " updates; once more ends at once"));
+    Save();
+    return;
+  }
+  if (!evaluated) Evaluate();
+  Save();
+  PrintSample();
+}
+
+void TrainingRun::EnqueueUpdate(int64_t iteration) {
+  const int64_t count = config_.gradient_accumulation_steps;
+  std::vector<Batch> batches;
+  std::vector<Feed> feeds;
+  for (int64_t i = 0; i < count; ++i) {
+    batches.push_back(train_->Random(static_cast<uint64_t>(config_.seed), iteration, i));
+  }
+  for (const Batch& batch : batches) {
+    feeds.push_back({{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}});
+  }
+  trainer_->Enqueue(feeds);
+}
+
+void TrainingRun::TakeUpdate() {
+  const Metrics metrics = trainer_->Take();
+  const double now = Now();
+  const int64_t tokens =
+      config_.batch_size * config_.block_size * config_.gradient_accumulation_steps;
+  report_->Step({.step = ++reported_, .metrics = metrics, .seconds = now - last_end_,
+                 .tokens = tokens});
+  last_end_ = now;
+  CheckFinite(metrics, reported_);
+}
+
+void TrainingRun::CheckFinite(const Metrics& metrics, int64_t step) {
+  if (metrics.finite && std::isfinite(metrics.loss)) {
+    skipped_ = 0;
+    return;
+  }
+  report_->Line(metrics.finite
+                    ? Format("step %lld: the loss is %g", static_cast<long long>(step), metrics.loss)
+                    : Format("step %lld: the gradient norm is %g; nothing was updated",
+                             static_cast<long long>(step), metrics.grad_norm));
+  if (++skipped_ < kMaxSkipped) return;
+  Fail(ErrorCode::kInvalidArgument, "no finite gradient in ", skipped_, " updates up to step ", step,
+       "; a lower learning_rate than ", config_.learning_rate, " or more warmup_iters may help");
+}
+
+void TrainingRun::Evaluate() {
+  double sum = 0, weight = 0;
+  for (int64_t i = 0; i < config_.eval_iters; ++i) {
+    const Batch batch = val_->Even(i, config_.eval_iters);
+    const Metrics m =
+        trainer_->Evaluate({{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}});
+    sum += static_cast<double>(m.loss) * m.weight;
+    weight += m.weight;
+  }
+  result_.val_loss = weight > 0 ? sum / weight : NAN;
+  report_->Evaluation(result_.iteration, result_.val_loss, result_.bigram);
+}
+
+void TrainingRun::Save() {
+  const CheckpointInfo info{.iteration = result_.iteration,
+                            .config = ConfigText(config_),
+                            .versions = trainer_->plan().fingerprint};
+  report_->Line("checkpoint " + SaveCheckpoint(trainer_->executor(), info, config_.out_dir));
+}
+
+void TrainingRun::PrintSample() {
+  if (config_.sample_tokens == 0 || !data_.bytes) return;
+  report_->Line("sample:\n" + SampleText(trainer_->executor(), config_,
+                                         [] { return InterruptScope::Pending() == 0; }));
+}
+
+}  // namespace
+
+TrainResult RunTraining(TrainConfig config) { return TrainingRun(std::move(config)).Run(); }
+
+}  // namespace stator

@@ -1,0 +1,52 @@
+// The compiler's part of a run: from a configuration to a plan.
+#include "frontend/driver/models.h"
+#include "frontend/driver/resolve.h"
+#include "frontend/driver/train.h"
+
+namespace stator {
+namespace {
+
+CompileOptions MakeCompileOptions(const TrainConfig& config, const Target& target) {
+  CompileOptions options;
+  options.compute_dtype = ComputeDType(config, target);
+  options.micro_batches = static_cast<int>(config.gradient_accumulation_steps);
+  options.fuse = config.fuse;
+  options.fast = config.fast;
+  options.numerics = config.numerics == "strict" ? Numerics::kStrict : Numerics::kDefault;
+  return options;
+}
+
+}  // namespace
+
+PlannedModel CompileTraining(const TrainConfig& config, const Target& target, bool bytes,
+                             const PlanDump& dump) {
+  const int64_t vocab_size = VocabularySize(config, bytes);
+  const auto model = LossModel(config, vocab_size, dsl::Mode::kTrain);
+  const auto evaluate = LossModel(config, vocab_size, dsl::Mode::kEvaluate);
+  const auto forward = ForwardModel(config, vocab_size);
+  const OptimizerSpec optimizer = MakeOptimizer(config)(model->graph());
+  CompileOptions options = MakeCompileOptions(config, target);
+  options.on_dump = dump;
+  options.evaluate = &evaluate->graph();
+  options.forward = {{"forward", &forward->graph()}};
+  return {Compile(model->graph(), optimizer, target, options), model->NumParameters()};
+}
+
+PlannedModel CompileSampling(const TrainConfig& config, const Target& target, bool bytes) {
+  const auto forward = ForwardModel(config, VocabularySize(config, bytes));
+  CompileOptions options = MakeCompileOptions(config, target);
+  options.forward = {{"forward", &forward->graph()}};
+  return {CompileForward(config.model, target, options), forward->NumParameters()};
+}
+
+ExecutorOptions MakeExecutorOptions(const TrainConfig& config, const Device& device) {
+  ExecutorOptions options;
+  options.mode = config.mode == "eager" ? ExecutionMode::kEager : ExecutionMode::kGraph;
+  options.threads = static_cast<int>(config.threads);
+  options.device = device.ordinal;
+  options.cache_dir = config.compile_cache;
+  options.fast = config.fast;
+  return options;
+}
+
+}  // namespace stator
