@@ -97,13 +97,11 @@ TEST(TensorErrors, dtypes_name_scope_both_types_and_line) {
   const Tensor x = m.Input("x", {2, 3}, kF32).In(m.scope() / "mlp");
   const Tensor y = m.Input("y", {3}, kBF16).In(m.scope() / "mlp");
   const int line = __LINE__ + 1;
-  EXPECT_EQ(
-      ErrorOf([&] { (void)(x * y); }),
-      StrCat("mul (mlp): dtypes differ: f32[2,3] vs bf16[3]; cast one at tensor_test.cc:", line));
-  EXPECT_HAS(ErrorOf([&] {
-               MatMul(x, y.Reshape({3, 1}));
-             }),
-             "matmul (mlp): dtypes differ: f32[2,3] vs bf16[3,1]");
+  const std::string e = ErrorOf([&] { (void)(x * y); });
+  EXPECT_EQ(e, StrCat("mul (mlp): dtypes differ: f32[2,3] vs bf16[3]; cast one at tensor_test.cc:",
+                      line));
+  const std::string f = ErrorOf([&] { MatMul(x, y.Reshape({3, 1})); });
+  EXPECT_HAS(f, "matmul (mlp): dtypes differ: f32[2,3] vs bf16[3,1]");
 }
 
 TEST(TensorErrors, every_op_reports_its_scope) {
