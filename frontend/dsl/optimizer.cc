@@ -60,7 +60,9 @@ OptimizerSpec MakeSpec(Graph& graph, const Schedule& learning_rate, double weigh
       if (GlobMatch(groups[i].pattern, p.name)) matched[i] = true;
     }
     const ParameterGroup* group = FindGroup(groups, p.name);
-    if (group != nullptr && group->frozen) p.node->SetAttr("trainable", false);
+    if (group == nullptr) continue;
+    p.node->SetAttr("group", group->pattern);
+    if (group->frozen) p.node->SetAttr("trainable", false);
   }
   for (size_t i = 0; i < groups.size(); ++i) {
     if (!matched[i]) {

@@ -200,6 +200,8 @@ TEST(Optimizer, groups_decide_decay_rate_and_freezing) {
   EXPECT_EQ(factor("b/w"), 1);  // the first group that matches holds
   EXPECT_EQ(factor("b/b"), 2);
   EXPECT_EQ(spec.clip_norm, 1);
+  EXPECT_EQ(m.FindParameter("b/b").value().node->view().Str("group"), "b/*");
+  EXPECT_EQ(m.FindParameter("a/w").value().node->view().Str("group"), "");
   EXPECT_FALSE(m.FindParameter("norm/w").value().node->view().Bool("trainable"));
   EXPECT_TRUE(m.FindParameter("a/w").value().node->view().Bool("trainable"));
   const AdamW typo{.groups = {{.pattern = "c/*"}}};
