@@ -1,0 +1,46 @@
+// Matrix products through cuBLASLt: an algorithm per problem, chosen at load.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "codegen/plan.h"
+#include "runtime/cuda/resources.h"
+#include "runtime/cuda/step.h"
+
+namespace stator {
+
+// Scratch of one stream's products, bytes; shared by all of them.
+inline constexpr int64_t kMatMulWorkspace = int64_t{32} << 20;
+
+struct MatMulOptions {
+  bool tf32 = false;    // f32 operands rounded to tf32: faster, about 3 digits
+  bool search = false;  // time the heuristic's candidates for problems the tuning file lacks
+};
+
+// Chooses among algorithms whose bits repeat from run to run: split-K reductions in a fixed order,
+// in f32. The choice depends on tuning key, problem, device and library version alone: the tuning
+// file's where it has one, the fastest of the heuristic's first eight when searching, else its first.
+class CublasLt {
+ public:
+  // The tuning file is written at destruction time only by SaveTuning.
+  CublasLt(const std::string& device_name, const std::string& tuning_file,
+           const MatMulOptions& options);
+  ~CublasLt();
+
+  // `workspace` has kMatMulWorkspace bytes. Throws `Error` with `name` when no algorithm takes the
+  // call. A search runs the product, on whatever the buffers hold.
+  CudaStepPtr Prepare(const MatMulCall& call, const SpaceMap& spaces, char* workspace,
+                      const std::string& name);
+
+  void SaveTuning();
+
+  static std::string Version();  // "13.1.0"
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stator

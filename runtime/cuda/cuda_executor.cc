@@ -1,0 +1,303 @@
+#include "runtime/cuda/cuda_executor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ir/base/error.h"
+#include "runtime/cuda/check.h"
+#include "runtime/cuda/device.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/program_io.h"
+
+namespace stator {
+namespace {
+
+int StreamCount(const Plan& plan) {
+  int last = 0;
+  for (const Program& program : plan.programs) {
+    for (const PlanStep& step : program.steps) last = std::max(last, step.stream);
+  }
+  return last + 1;
+}
+
+void CheckTarget(const Plan& plan, const DeviceInfo& device) {
+  const std::string here = StrCat("sm_", device.sm);
+  if (plan.device == DeviceKind::kCuda && plan.target == here) return;
+  Fail(ErrorCode::kEnvironment, "plan '", plan.name, "' was made for ", plan.target,
+       ", this device (", device.name, ") is ", here, ": compile it again here");
+}
+
+}  // namespace
+
+CudaExecutor::CudaExecutor(Plan plan, const ExecutorOptions& options, const MatMulOptions& matmul)
+    : plan_(std::move(plan)), device_(options.device) {
+  VerifyPlan(plan_);
+  UseCudaDevice(device_);
+  CheckTarget(plan_, DescribeDevice(device_));
+  const int64_t before = DeviceBytesUsed();
+  Allocate();
+  memory_.state = state_.bytes(), memory_.arena = arena_.bytes(), memory_.io = io_.bytes();
+  BuildPrograms(options, matmul);
+  ZeroSpaces();
+  memory_.libraries =
+      DeviceBytesUsed() - before - memory_.state - memory_.arena - memory_.io;
+}
+
+CudaExecutor::~CudaExecutor() {
+  (void)cudaSetDevice(device_);
+  (void)cudaDeviceSynchronize();
+}
+
+void CudaExecutor::Activate() const {
+  CheckCuda(cudaSetDevice(device_), StrCat("use GPU ", device_));
+}
+
+void CudaExecutor::Allocate() {
+  state_ = DeviceMemory(plan_.state_bytes, "the state of plan '" + plan_.name + "'");
+  arena_ = DeviceMemory(plan_.arena_bytes, "the arena of plan '" + plan_.name + "'");
+  io_ = DeviceMemory(plan_.io_bytes, "inputs and outputs of plan '" + plan_.name + "'");
+  spaces_.base[static_cast<int>(Space::kState)] = state_.data();
+  spaces_.base[static_cast<int>(Space::kArena)] = arena_.data();
+  spaces_.base[static_cast<int>(Space::kIo)] = io_.data();
+  streams_ = std::make_unique<StreamSet>(StreamCount(plan_));
+  copy_stream_ = MakeStream();
+}
+
+void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOptions& matmul) {
+  KernelCache cache(KernelCacheDir(options.cache_dir));
+  const DeviceInfo device = DescribeDevice(device_);
+  const std::string tuning =
+      options.tuning_file.empty() ? cache.dir() + "/tuning.json" : options.tuning_file;
+  builder_ = std::make_unique<StepBuilder>(
+      plan_, StepBuilderOptions{device.sm, device.name, tuning, matmul}, cache);
+
+  std::vector<int64_t> needs(static_cast<size_t>(streams_->size()), 0);
+  for (const Program& program : plan_.programs) {
+    for (const PlanStep& step : program.steps) {
+      int64_t& need = needs[static_cast<size_t>(step.stream)];
+      need = std::max(need, builder_->OwnWorkspace(step));
+    }
+  }
+  for (const int64_t need : needs) workspaces_.emplace_back(need, "library workspace");
+  if (matmul.search) FillWithNoise();
+
+  int64_t in = 0, out = 0;
+  for (const Program& program : plan_.programs) {
+    std::vector<CudaStepPtr> steps;
+    for (const PlanStep& step : program.steps) {
+      char* workspace = workspaces_[static_cast<size_t>(step.stream)].data();
+      steps.push_back(builder_->Build(program, step, spaces_, workspace));
+    }
+    auto runner = std::make_unique<ProgramRunner>(program, std::move(steps), *streams_);
+    runner->Capture(options.mode == ExecutionMode::kGraph);
+    in = std::max(in, runner->inputs().bytes);
+    out = std::max(out, runner->outputs().bytes);
+    runners_.emplace(program.name, std::move(runner));
+  }
+  builder_->SaveTuning();
+  for (Slot& slot : slots_) {
+    slot.in = PinnedMemory(in, "inputs");
+    slot.out = PinnedMemory(out, "outputs");
+    slot.done = MakeEvent();
+  }
+  for (Upload& upload : uploads_) {
+    upload.block = DeviceMemory(in, "uploads");
+    upload.arrived = MakeEvent();
+    upload.consumed = MakeEvent();
+  }
+}
+
+// Algorithms are timed on random numbers near 1 in any dtype: a chip runs faster on zeros.
+void CudaExecutor::FillWithNoise() {
+  std::vector<uint32_t> noise(size_t{1} << 20);
+  uint32_t state = 1;
+  for (uint32_t& word : noise) {
+    state = state * 1664525u + 1013904223u;
+    word = (state & 0x807f807fu) | 0x3f003f00u;
+  }
+  for (const DeviceMemory* memory : {&state_, &arena_, &io_}) {
+    for (int64_t at = 0; at < memory->bytes(); at += static_cast<int64_t>(noise.size()) * 4) {
+      const size_t bytes = static_cast<size_t>(
+          std::min<int64_t>(memory->bytes() - at, static_cast<int64_t>(noise.size()) * 4));
+      CheckCuda(cudaMemcpy(memory->data() + at, noise.data(), bytes, cudaMemcpyHostToDevice),
+                "fill with noise");
+    }
+  }
+}
+
+void CudaExecutor::ZeroSpaces() {
+  for (const DeviceMemory* memory : {&state_, &arena_, &io_}) {
+    if (memory->bytes() == 0) continue;
+    CheckCuda(cudaMemsetAsync(memory->data(), 0, static_cast<size_t>(memory->bytes()),
+                              (*streams_)[0]),
+              "clear memory");
+  }
+  CheckCuda(cudaDeviceSynchronize(), "load plan '" + plan_.name + "'");
+}
+
+ProgramRunner& CudaExecutor::Find(const std::string& program) {
+  return *runners_.at(RequireProgram(plan_, program).name);
+}
+
+void CudaExecutor::WriteState(const std::string& name, Bytes bytes) {
+  const StateEntry& entry = RequireState(plan_, name);
+  CheckStateSize(entry, bytes.size());
+  Synchronize();
+  if (bytes.empty()) return;
+  CheckCuda(cudaMemcpy(state_.data() + entry.offset, bytes.data(), bytes.size(),
+                       cudaMemcpyHostToDevice),
+            "write state " + name);
+}
+
+std::vector<char> CudaExecutor::ReadState(const std::string& name) {
+  const StateEntry& entry = RequireState(plan_, name);
+  return ReadBuffer({Space::kState, entry.offset}, entry.type.Bytes());
+}
+
+std::vector<char> CudaExecutor::ReadBuffer(BufferRef buffer, int64_t bytes) {
+  CheckRange(plan_, buffer, bytes);
+  Synchronize();
+  std::vector<char> out(static_cast<size_t>(bytes));
+  if (out.empty()) return out;
+  CheckCuda(cudaMemcpy(out.data(), spaces_(buffer), out.size(), cudaMemcpyDeviceToHost),
+            "read a buffer");
+  return out;
+}
+
+std::string CudaExecutor::InFlight() const {
+  std::vector<std::string> names;
+  for (int64_t ticket = std::max<int64_t>(0, next_ticket_ - kMaxInFlight); ticket < next_ticket_;
+       ++ticket) {
+    const Slot& slot = slots_[static_cast<size_t>(ticket % kMaxInFlight)];
+    if (slot.finished) continue;
+    names.push_back(StrCat("'", slot.runner->program().name, "' (run ", slot.ticket, ")"));
+  }
+  return names.empty() ? "nothing" : Join(names, ", ");
+}
+
+void CudaExecutor::Finish(Slot& slot) {
+  if (slot.finished) return;
+  const cudaError_t status = cudaEventSynchronize(slot.done.get());
+  CheckCuda(status, StrCat("plan '", plan_.name, "' failed on the device, in flight: ", InFlight()));
+  slot.finished = true;
+}
+
+void CudaExecutor::PackInputs(Slot& slot, const std::map<std::string, Bytes>& inputs) {
+  for (const PackedBuffer& buffer : slot.runner->inputs().buffers) {
+    const Bytes bytes = inputs.at(buffer.name);
+    if (!bytes.empty()) std::memcpy(slot.in.data() + buffer.staged, bytes.data(), bytes.size());
+  }
+}
+
+void CudaExecutor::EnqueueUpload(Slot& slot) {
+  const Packing& inputs = slot.runner->inputs();
+  if (inputs.bytes == 0) return;
+  Upload& upload = uploads_[static_cast<size_t>(slot.ticket) % uploads_.size()];
+  const cudaStream_t copies = copy_stream_.get(), main = (*streams_)[0];
+  CheckCuda(cudaStreamWaitEvent(copies, upload.consumed.get(), 0), "upload inputs");
+  CheckCuda(cudaMemcpyAsync(upload.block.data(), slot.in.data(), static_cast<size_t>(inputs.bytes),
+                            cudaMemcpyHostToDevice, copies),
+            "upload inputs");
+  CheckCuda(cudaEventRecord(upload.arrived.get(), copies), "upload inputs");
+  CheckCuda(cudaStreamWaitEvent(main, upload.arrived.get(), 0), "upload inputs");
+  for (const CopyRange& range : inputs.ranges) {
+    if (range.bytes == 0) continue;
+    CheckCuda(cudaMemcpyAsync(spaces_(range.device), upload.block.data() + range.staged,
+                              static_cast<size_t>(range.bytes), cudaMemcpyDeviceToDevice, main),
+              "place inputs");
+  }
+  CheckCuda(cudaEventRecord(upload.consumed.get(), main), "place inputs");
+}
+
+void CudaExecutor::EnqueueDownload(Slot& slot) {
+  const cudaStream_t main = (*streams_)[0];
+  for (const CopyRange& range : slot.runner->outputs().ranges) {
+    if (range.bytes == 0) continue;
+    CheckCuda(cudaMemcpyAsync(slot.out.data() + range.staged, spaces_(range.device),
+                              static_cast<size_t>(range.bytes), cudaMemcpyDeviceToHost, main),
+              "download outputs");
+  }
+  CheckCuda(cudaEventRecord(slot.done.get(), main), "download outputs");
+}
+
+int64_t CudaExecutor::Enqueue(const std::string& program,
+                              const std::map<std::string, Bytes>& inputs) {
+  ProgramRunner& runner = Find(program);
+  CheckInputs(runner.program(), inputs);
+  Activate();
+  Slot& slot = slots_[static_cast<size_t>(next_ticket_ % kMaxInFlight)];
+  Finish(slot);
+  slot.runner = &runner;
+  slot.ticket = next_ticket_;
+  PackInputs(slot, inputs);
+  try {
+    EnqueueUpload(slot);
+    runner.Enqueue();
+    EnqueueDownload(slot);
+  } catch (const Error& error) {
+    // A fault of an earlier run shows at whatever comes next.
+    Fail(error.code(), "program '", program, "': ", error.what(), "; in flight: ", InFlight());
+  }
+  slot.finished = slot.taken = false;
+  return next_ticket_++;
+}
+
+OutputMap CudaExecutor::Wait(int64_t ticket) {
+  if (ticket < 0 || ticket >= next_ticket_) {
+    Fail(ErrorCode::kInvalidArgument, "there is no run ", ticket);
+  }
+  Slot& slot = slots_[static_cast<size_t>(ticket % kMaxInFlight)];
+  if (slot.ticket != ticket || slot.taken) {
+    Fail(ErrorCode::kInvalidArgument, "the outputs of run ", ticket,
+         slot.ticket == ticket ? " were taken already"
+                               : " are gone: too many runs were enqueued since");
+  }
+  Activate();
+  Finish(slot);
+  slot.taken = true;
+  OutputMap outputs;
+  for (const PackedBuffer& buffer : slot.runner->outputs().buffers) {
+    const char* begin = slot.out.data() + buffer.staged;
+    outputs[buffer.name].assign(begin, begin + buffer.bytes);
+  }
+  return outputs;
+}
+
+void CudaExecutor::Synchronize() {
+  Activate();
+  for (int64_t ticket = std::max<int64_t>(0, next_ticket_ - kMaxInFlight); ticket < next_ticket_;
+       ++ticket) {
+    Finish(slots_[static_cast<size_t>(ticket % kMaxInFlight)]);
+  }
+  CheckCuda(cudaStreamSynchronize((*streams_)[0]), "wait for plan '" + plan_.name + "'");
+}
+
+void CudaExecutor::RunStepwise(const std::string& program,
+                               const std::map<std::string, Bytes>& inputs,
+                               const std::function<StepVisitor>& visit) {
+  ProgramRunner& runner = Find(program);
+  CheckInputs(runner.program(), inputs);
+  Synchronize();
+  for (const PlanInput& input : runner.program().inputs) {
+    const Bytes bytes = inputs.at(input.name);
+    if (bytes.empty()) continue;
+    CheckCuda(cudaMemcpy(spaces_(input.buffer), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
+              "upload input " + input.name);
+  }
+  const std::vector<PlanStep>& steps = runner.program().steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    runner.EnqueueStep(static_cast<int>(i));
+    CheckCuda(cudaStreamSynchronize((*streams_)[0]),
+              StrCat("program '", program, "' step ", i, " (", steps[i].name, ", ", steps[i].scope,
+                     ")"));
+    visit(static_cast<int>(i), *this);
+  }
+}
+
+size_t CudaExecutor::GraphNodes(const std::string& program) { return Find(program).graph_nodes(); }
+
+std::unique_ptr<Executor> MakeCudaExecutor(Plan plan, const ExecutorOptions& options) {
+  return std::make_unique<CudaExecutor>(std::move(plan), options);
+}
+
+}  // namespace stator

@@ -1,0 +1,79 @@
+// The executor of CUDA plans: fixed addresses, programs replayed as graphs, the host never waited
+// for and never waiting in the steady state.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/builder.h"
+#include "runtime/cuda/program_runner.h"
+#include "runtime/cuda/resources.h"
+#include "runtime/executor.h"
+
+namespace stator {
+
+class CudaExecutor : public Executor {
+ public:
+  CudaExecutor(Plan plan, const ExecutorOptions& options, const MatMulOptions& matmul = {});
+  ~CudaExecutor() override;
+
+  const Plan& plan() const override { return plan_; }
+  void WriteState(const std::string& name, Bytes bytes) override;
+  std::vector<char> ReadState(const std::string& name) override;
+  int64_t Enqueue(const std::string& program, const std::map<std::string, Bytes>& inputs) override;
+  OutputMap Wait(int64_t ticket) override;
+  void Synchronize() override;
+  MemoryReport memory() const override { return memory_; }
+  void RunStepwise(const std::string& program, const std::map<std::string, Bytes>& inputs,
+                   const std::function<StepVisitor>& visit) override;
+  std::vector<char> ReadBuffer(BufferRef buffer, int64_t bytes) override;
+
+  size_t GraphNodes(const std::string& program);  // of the captured graph
+
+ private:
+  // One run in flight: its pinned blocks, and the event after its outputs have arrived.
+  struct Slot {
+    PinnedMemory in, out;
+    CudaEvent done;
+    int64_t ticket = -1;
+    ProgramRunner* runner = nullptr;
+    bool finished = true, taken = true;
+  };
+  // A packed block of inputs on the device. Two of them, so that one upload runs beside the
+  // program that reads the other's.
+  struct Upload {
+    DeviceMemory block;
+    CudaEvent arrived, consumed;
+  };
+
+  void Allocate();
+  void BuildPrograms(const ExecutorOptions& options, const MatMulOptions& matmul);
+  void FillWithNoise();
+  void ZeroSpaces();
+  ProgramRunner& Find(const std::string& program);
+  void PackInputs(Slot& slot, const std::map<std::string, Bytes>& inputs);
+  void EnqueueUpload(Slot& slot);
+  void EnqueueDownload(Slot& slot);
+  void Finish(Slot& slot);
+  void Activate() const;
+  std::string InFlight() const;
+
+  Plan plan_;
+  int device_;
+  DeviceMemory state_, arena_, io_;
+  SpaceMap spaces_;
+  std::vector<DeviceMemory> workspaces_;  // by stream
+  std::unique_ptr<StreamSet> streams_;
+  CudaStream copy_stream_;
+  std::unique_ptr<StepBuilder> builder_;
+  std::map<std::string, std::unique_ptr<ProgramRunner>> runners_;
+  std::array<Slot, kMaxInFlight> slots_;
+  std::array<Upload, 2> uploads_;
+  int64_t next_ticket_ = 0;
+  MemoryReport memory_;
+};
+
+}  // namespace stator

@@ -1,0 +1,67 @@
+#include "runtime/cuda/library.h"
+
+#include "ir/base/error.h"
+#include "runtime/cuda/check.h"
+
+namespace stator {
+namespace {
+
+int DeviceAttribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  CheckCuda(cudaGetDevice(&device), "ask for the current device");
+  CheckCuda(cudaDeviceGetAttribute(&value, attribute, device), "ask for a device attribute");
+  return value;
+}
+
+}  // namespace
+
+CudaLibrary::CudaLibrary(std::span<const char> cubin, const std::string& what) : what_(what) {
+  CheckCuda(cudaLibraryLoadData(&library_, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+            "load the machine code of " + what);
+}
+
+CudaLibrary::~CudaLibrary() {
+  if (library_ != nullptr) (void)cudaLibraryUnload(library_);
+}
+
+cudaKernel_t CudaLibrary::Find(const std::string& name) const {
+  cudaKernel_t kernel = nullptr;
+  CheckCuda(cudaLibraryGetKernel(&kernel, library_, name.c_str()),
+            "find kernel " + name + " in " + what_);
+  return kernel;
+}
+
+void PrepareLaunch(cudaKernel_t kernel, const LaunchShape& shape, const std::string& name) {
+  const void* handle = static_cast<const void*>(kernel);
+  cudaFuncAttributes facts{};
+  CheckCuda(cudaFuncGetAttributes(&facts, handle), "ask for the limits of kernel " + name);
+  if (shape.block < 1 || shape.block > static_cast<unsigned>(facts.maxThreadsPerBlock)) {
+    Fail(ErrorCode::kInvalidArgument, "kernel ", name, ": ", shape.block,
+         " threads a block, the kernel takes at most ", facts.maxThreadsPerBlock);
+  }
+  const size_t limit = static_cast<size_t>(DeviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  if (facts.sharedSizeBytes + shape.shared_bytes > limit) {
+    Fail(ErrorCode::kInvalidArgument, "kernel ", name, ": ",
+         facts.sharedSizeBytes + shape.shared_bytes, " bytes of shared memory a block, the device has ",
+         limit);
+  }
+  if (shape.shared_bytes > static_cast<size_t>(facts.maxDynamicSharedSizeBytes)) {
+    CheckCuda(cudaFuncSetAttribute(handle, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(shape.shared_bytes)),
+              "raise the shared memory of kernel " + name);
+  }
+}
+
+void LaunchKernel(cudaKernel_t kernel, const LaunchShape& shape, void** params,
+                  cudaStream_t stream, const char* name) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = dim3(shape.block, 1, 1);
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream;
+  const cudaError_t status =
+      cudaLaunchKernelExC(&config, static_cast<const void*>(kernel), params);
+  if (status != cudaSuccess) ThrowCuda(status, std::string("launch kernel ") + name);
+}
+
+}  // namespace stator

@@ -1,0 +1,41 @@
+// The tuning file: GEMM algorithm choices by device, library version and problem. JSON, one object
+// of entries; unknown devices and versions in it are kept.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace stator {
+
+// cublasLtMatmulAlgo_t, which may be stored for use with the same version of the library.
+using AlgorithmBits = std::array<uint64_t, 8>;
+
+struct TunedChoice {
+  AlgorithmBits algorithm{};
+  double milliseconds = 0;
+};
+
+class TuningFile {
+ public:
+  // Reads `path` if it is there; throws `Error` (kParse) naming it when it is damaged. `scope` names
+  // device and library version: only its entries are seen.
+  TuningFile(std::string path, std::string scope);
+
+  std::optional<TunedChoice> Find(const std::string& key) const;
+  void Put(const std::string& key, const TunedChoice& choice);
+  // Writes what was put, if anything: merged with what other processes wrote since, by rename.
+  void Save();
+
+ private:
+  using Entries = std::map<std::string, std::map<std::string, TunedChoice>>;
+  static Entries Read(const std::string& path);
+
+  std::string path_, scope_;
+  Entries entries_;
+  bool changed_ = false;
+};
+
+}  // namespace stator
