@@ -52,8 +52,15 @@ std::vector<Pass> LowerPasses() {
        ExpandComposites},
       {"canonicalize", "expansions and casts leave nodes that do nothing", Canonicalize},
       {"fold-constants", "expansions compute with constants", FoldConstants},
-      {"merge-duplicates", "gradients repeat what the expansions of their forward ops compute",
+      {"merge-duplicates", "expansions repeat each other, and casts meet their like",
        MergeDuplicates},
+      {"split-reductions", "once every reduction is in sight, and before regions form around folds",
+       SplitReductions},
+      {"lower-views", "after the last pass that adds movement; regions form around what is no view",
+       LowerViews},
+      {"fuse-regions", "on final nodes: nothing that computes is added after it", FuseRegions},
+      {"order-nodes", "of regions, which run as a whole", OrderNodes},
+      {"plan-memory", "last: lifetimes are known when the order is", PlanMemory},
   };
 }
 

@@ -26,7 +26,7 @@ AttentionQuery QueryOf(const Node& node, const PassOptions& options) {
           .has_segments = HasOperand(node, "q_segments"),
           .has_key_lengths = HasOperand(node, "key_lengths"),
           .dropout = op.Float("dropout") > 0,
-          .backward = node.op().FindOperand("dy") >= 0,
+          .backward = node.op().FindOperand("dout") >= 0,
           .deterministic = !options.fast};
 }
 

@@ -1,0 +1,105 @@
+// stator-opt: passes over the text form, for tests, bug reports and reading.
+//
+//   stator-opt --pass canonicalize,fuse-regions model.ir
+//   stator-opt --list
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include "ir/base/error.h"
+#include "ir/text.h"
+#include "passes/pipeline.h"
+
+namespace stator {
+namespace {
+
+struct Arguments {
+  std::string file = "-";
+  std::vector<std::string> passes;
+  std::string compute_dtype = "f32";
+  std::vector<std::string> keep_f32;
+  int micro_batches = 1;
+  bool list = false, dump_after_each = false, timings = false, unfused = false, fast = false;
+  bool strict = false;
+};
+
+void Declare(CLI::App& app, Arguments& a) {
+  app.add_option("file", a.file, "a graph's text; - reads standard input");
+  app.add_option("--pass", a.passes, "passes to run, in this order; all of LowerPasses if absent")
+      ->delimiter(',');
+  app.add_flag("--list", a.list, "print every pass and why it stands where it stands");
+  app.add_flag("--dump-after-each", a.dump_after_each, "print the graph after each pass");
+  app.add_flag("--timings", a.timings, "print each pass's time and node counts to standard error");
+  app.add_option("--compute-dtype", a.compute_dtype, "for mixed-precision: f32, bf16 or f16");
+  app.add_option("--keep-f32", a.keep_f32, "for mixed-precision: scope globs")->delimiter(',');
+  app.add_option("--micro-batches", a.micro_batches, "for autodiff");
+  app.add_flag("--no-fuse", a.unfused, "for fuse-regions: one region a node");
+  app.add_flag("--fast", a.fast, "admit non-deterministic kernels");
+  app.add_flag("--strict", a.strict, "numerics: no optional tolerance");
+}
+
+void List() {
+  for (const Pass& pass : AllPasses()) std::cout << pass.name << "\n    " << pass.why_here << "\n";
+}
+
+std::string ReadAll(const std::string& file) {
+  std::ostringstream text;
+  if (file == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
+  std::ifstream in(file);
+  if (!in) Fail(ErrorCode::kIo, "cannot read ", file);
+  text << in.rdbuf();
+  return text.str();
+}
+
+PassOptions OptionsOf(const Arguments& a) {
+  PassOptions options;
+  const auto dtype = ParseDType(a.compute_dtype);
+  if (!dtype) Fail(ErrorCode::kInvalidArgument, "unknown dtype ", a.compute_dtype);
+  options.compute_dtype = *dtype;
+  options.keep_f32 = a.keep_f32;
+  options.micro_batches = a.micro_batches;
+  options.fuse = !a.unfused;
+  options.fast = a.fast;
+  options.numerics = a.strict ? Numerics::kStrict : Numerics::kDefault;
+  return options;
+}
+
+void Run(const Arguments& a) {
+  const std::unique_ptr<Graph> graph = ParseGraph(ReadAll(a.file));
+  std::vector<Pass> passes;
+  for (const std::string& name : a.passes) passes.push_back(FindPass(name));
+  if (a.passes.empty()) passes = LowerPasses();
+  const auto dump = [](const std::string& pass, const Graph& g) {
+    std::cout << "// after " << pass << "\n" << PrintGraph(g) << "\n";
+  };
+  const std::vector<PassTiming> timings = PassManager(passes).Run(
+      *graph, OptionsOf(a), a.dump_after_each ? dump : decltype(std::function(dump)){});
+  if (!a.dump_after_each) std::cout << PrintGraph(*graph);
+  if (!a.timings) return;
+  for (const PassTiming& t : timings) {
+    std::cerr << t.name << ": " << t.seconds * 1e3 << " ms, " << t.nodes_before << " -> "
+              << t.nodes_after << " nodes\n";
+  }
+}
+
+}  // namespace
+}  // namespace stator
+
+int main(int argc, char** argv) {
+  CLI::App app("Runs compiler passes over a graph's text and prints the result.", "stator-opt");
+  stator::Arguments arguments;
+  stator::Declare(app, arguments);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    arguments.list ? stator::List() : stator::Run(arguments);
+  } catch (const stator::Error& e) {
+    std::cerr << "stator-opt: " << e.what() << "\n";
+    return 1;
+  }
+  return 0;
+}
