@@ -237,6 +237,8 @@ class Parser {
 
   void ParseNode() {
     std::vector<std::string> names;
+    SkipSpace();
+    const size_t names_at = at_;
     do {
       Expect("%");
       names.push_back(Word());
@@ -271,6 +273,7 @@ class Parser {
     }
     for (size_t i = 0; i < names.size(); ++i) {
       const int k = static_cast<int>(i);
+      if (values_.contains(names[i])) at_ = names_at;
       if (types[i] != node->type(k)) {
         at_ = types_at;
         Die(StrCat(op, ": result ", i, " is ", node->type(k).ToString(), ", the text says ",
