@@ -119,6 +119,24 @@ bool Takes(const Node& user, int operand, Value v) {
   }
 }
 
+// Sorts run along the last axis; others are turned, sorted and turned back.
+void TurnSort(Graph& graph, Node* node) {
+  const int rank = node->type().rank(), axis = node->view().Axis("axis");
+  if (node->op_class() != OpClass::kSort || axis == rank - 1) return;
+  Dims turn;
+  for (int k = 0; k < rank; ++k) turn.push_back(k == axis ? rank - 1 : k == rank - 1 ? axis : k);
+  Builder b(graph, node);
+  b.SetScope(node->scope());
+  b.default_facts() = node->facts();
+  AttrMap attrs = node->attrs();
+  attrs["axis"] = int64_t{rank - 1};
+  const Values sorted = b.Create(node->op().name, {b.Transpose(node->operand(0), turn)}, attrs);
+  for (int i = 0; i < node->num_results(); ++i) {
+    graph.ReplaceAllUses(node->result(i), b.Transpose(sorted[i], turn));
+  }
+  graph.Erase(node);
+}
+
 bool NeedsStorage(const Node& user) {
   switch (user.op_class()) {
     case OpClass::kContraction:
@@ -134,6 +152,7 @@ bool NeedsStorage(const Node& user) {
 }  // namespace
 
 void LowerViews(Graph& graph, const PassOptions&) {
+  for (Node* node : graph.Nodes()) TurnSort(graph, node);
   MarkViews(graph);
   for (Node* node : graph.Nodes()) {
     if (!NeedsStorage(*node)) continue;

@@ -6,6 +6,7 @@
 
 namespace stator {
 
+void LimitIndices(Graph& graph, const PassOptions& options);
 void Canonicalize(Graph& graph, const PassOptions& options);
 void FoldConstants(Graph& graph, const PassOptions& options);
 void MergeDuplicates(Graph& graph, const PassOptions& options);
@@ -14,6 +15,7 @@ void ApplyOptimizer(Graph& graph, const PassOptions& options);
 void MixedPrecision(Graph& graph, const PassOptions& options);
 void ExpandComposites(Graph& graph, const PassOptions& options);
 
+void ChooseImplementations(Graph& graph, const PassOptions& options);
 void SplitReductions(Graph& graph, const PassOptions& options);
 void LowerViews(Graph& graph, const PassOptions& options);
 void FuseRegions(Graph& graph, const PassOptions& options);

@@ -18,7 +18,8 @@ void Append(std::vector<Pass>& to, const std::vector<Pass>& from) {
 
 std::vector<Pass> ModelPasses() {
   return {
-      {"canonicalize", "first, so that later passes meet one spelling of a thing", Canonicalize},
+      {"limit-indices", "while ops still say which operand is an index, and into what", LimitIndices},
+      {"canonicalize", "before everything that matches patterns, so that they meet one spelling of a thing", Canonicalize},
       {"fold-constants", "after canonicalize, which brings constants next to each other",
        FoldConstants},
       {"merge-duplicates", "before autodiff, which would differentiate each duplicate",

@@ -1,0 +1,50 @@
+// Emits the kernel of a fused region.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/element_emitter.h"
+#include "codegen/plan.h"
+#include "ir/region.h"
+
+namespace stator {
+
+struct EmittedKernel {
+  std::string body;           // the function, named by kKernelName
+  std::vector<Value> args;    // values whose storage the parameters point to, in order
+  int64_t grid = 1;           // blocks (CUDA)
+  int block = 1;              // threads a block (CUDA)
+};
+
+// Stands for the kernel's name in `body`, so that equal kernels have equal text.
+inline constexpr std::string_view kKernelName = "@KERNEL@";
+
+EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language);
+// One scan node.
+EmittedKernel EmitScan(const Node& node, Language language);
+
+// What a region computes, arranged for emission.
+struct RegionParts {
+  RegionSpace space;
+  std::set<const Node*> inside;
+  std::vector<std::vector<Node*>> row_folds;  // by sweep
+  std::vector<Node*> column_folds;
+  std::vector<Value> full_outputs, row_outputs;
+  int sweeps = 1;
+  bool wide_index = false;  // some tensor has 2^31 elements or more
+};
+RegionParts AnalyzeRegion(std::span<Node* const> nodes);
+
+// "st_sum<float>" for a fold.
+std::string FoldOp(const Node& fold);
+
+EmittedKernel EmitCpp(const RegionParts& parts);
+EmittedKernel EmitCuda(const RegionParts& parts);
+
+// `text` with every line indented by `spaces`.
+std::string Indent(const std::string& text, int spaces);
+
+}  // namespace stator

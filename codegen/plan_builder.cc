@@ -1,0 +1,284 @@
+#include "codegen/plan_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "codegen/prelude.h"
+#include "ir/base/error.h"
+#include "ir/facts.h"
+#include "ir/storage.h"
+#include "ir/views.h"
+
+namespace stator {
+
+PlanBuilder::PlanBuilder(const Target& target, const BuildOptions& options)
+    : language_(target.kind() == DeviceKind::kCuda ? Language::kCuda : Language::kCpp),
+      deterministic_(options.deterministic) {
+  plan_.name = options.plan_name;
+  plan_.device = target.kind();
+  plan_.target = target.kind() == DeviceKind::kCuda ? StrCat("sm_", target.sm()) : target.name();
+  plan_.modules.push_back({language_, Prelude(language_), "", {}});
+}
+
+void PlanBuilder::AddStates(const Graph& graph) {
+  for (const Param& p : graph.states()) {
+    const OpView op = p.node->view();
+    const auto [it, fresh] = state_index_.emplace(p.name, plan_.states.size());
+    if (!fresh) {
+      const StateEntry& known = plan_.states[it->second];
+      if (known.type != p.node->type()) {
+        Fail(ErrorCode::kInvalidArgument, "state ", p.name, " is ", known.type.ToString(), " in one program and ",
+             p.node->type().ToString(), " in ", graph.name());
+      }
+      continue;
+    }
+    StateEntry entry{p.name, p.node->type(), plan_.state_bytes, op.Str("role"), op.Str("group"),
+                     op.Str("init"), op.Bool("trainable"), op.Bool("derived")};
+    plan_.state_bytes += AlignBuffer(std::max<int64_t>(entry.type.Bytes(), 1));
+    plan_.states.push_back(std::move(entry));
+  }
+}
+
+int64_t PlanBuilder::AddIo(const Type& type) {
+  const int64_t at = plan_.io_bytes;
+  plan_.io_bytes += AlignBuffer(std::max<int64_t>(type.Bytes(), 1));
+  return at;
+}
+
+void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph) {
+  plan_.programs.emplace_back();
+  program_ = &plan_.programs.back();
+  program_->name = name;
+  graph_ = &graph;
+  inputs_.clear();
+  for (const Param& p : graph.inputs()) {
+    PlanInput input{p.name, p.node->type(), {Space::kIo, AddIo(p.node->type())}};
+    input.below = p.node->IntFact(fact::kBelow, 0);
+    input.has_ignored = p.node->HasFact(fact::kIgnored);
+    input.ignored = p.node->IntFact(fact::kIgnored, 0);
+    inputs_[p.node] = input.buffer;
+    program_->inputs.push_back(std::move(input));
+  }
+  for (const Output& o : graph.outputs()) {
+    program_->outputs.push_back({o.name, o.value.type(), {Space::kIo, AddIo(o.value.type())}});
+  }
+}
+
+BufferRef PlanBuilder::BufferOf(Value base) const {
+  if (base.node->Is("input")) return inputs_.at(base.node);
+  if (base.node->Is("state")) {
+    return {Space::kState, plan_.states[state_index_.at(graph_->ParamName(base.node))].offset};
+  }
+  const Storage storage = StorageOf(base);
+  STATOR_CHECK(storage.space != Space::kNone, base.node->op().name, " (", base.node->scope(),
+               ") has no storage, but is read");
+  if (storage.space == Space::kState) {
+    const Param& p = graph_->states()[storage.offset];
+    return {Space::kState, plan_.states[state_index_.at(p.name)].offset};
+  }
+  return {storage.space, storage.offset};
+}
+
+TensorRef PlanBuilder::TensorOf(Value v) const {
+  if (!v) return {};
+  const View view = ResolveView(v);
+  TensorRef t{BufferOf(view.base), v.type(), view.strides};
+  t.buffer.offset += view.at * ByteWidth(v.dtype());
+  return t;
+}
+
+PlanStep& PlanBuilder::AddStep(std::span<Node* const> nodes, StepWork work) {
+  PlanStep step;
+  step.work = std::move(work);
+  // Named after what it computes: the distinct ops, in order, at most four.
+  std::vector<std::string> ops;
+  for (const Node* n : nodes) {
+    if (ops.size() < 4 && n->op_class() != OpClass::kMovement && !n->Is("cast") &&
+        std::find(ops.begin(), ops.end(), n->op().name) == ops.end()) {
+      ops.push_back(n->op().name);
+    }
+    step.flops += n->op().flops ? n->op().flops(n->view()) : static_cast<double>(n->type().NumElements());
+  }
+  step.name = ops.empty() ? "copy" : Join(ops, "+");
+  step.scope = nodes.back()->scope();
+  step.stream = static_cast<int>(nodes[0]->IntFact(fact::kStream, 0));
+  program_->steps.push_back(std::move(step));
+  return program_->steps.back();
+}
+
+int PlanBuilder::KernelIndex(const std::string& name, const std::string& body) {
+  const auto known = kernel_by_body_.find(body);
+  if (known != kernel_by_body_.end()) return known->second;
+  std::string symbol = "k_";
+  for (const char c : name) symbol += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  symbol += StrCat("_", Hex64(HashBytes(body)));
+  std::string source = body;
+  for (size_t at; (at = source.find(kKernelName)) != std::string::npos;) {
+    source.replace(at, kKernelName.size(), symbol);
+  }
+  plan_.modules[0].source += "\n" + source;
+  const int index = static_cast<int>(plan_.kernels.size());
+  plan_.kernels.push_back({symbol, 0});
+  kernel_by_body_.emplace(body, index);
+  return index;
+}
+
+void PlanBuilder::AddEmitted(std::span<Node* const> nodes, const EmittedKernel& kernel) {
+  KernelCall call;
+  double bytes = 0;
+  for (const Value& v : kernel.args) {
+    call.args.push_back(BufferOf(v));
+    bytes += static_cast<double>(v.type().Bytes());
+  }
+  call.grid[0] = kernel.grid;
+  call.block = kernel.block;
+  PlanStep& step = AddStep(nodes, std::move(call));
+  step.bytes = bytes;
+  std::get<KernelCall>(step.work).kernel = KernelIndex(step.name, kernel.body);
+}
+
+void PlanBuilder::AddKernel(std::span<Node* const> nodes) {
+  // Nothing to compute, nothing to launch.
+  bool any = false;
+  for (const Node* n : nodes) any = any || n->type().NumElements() > 0;
+  if (any) AddEmitted(nodes, EmitRegion(nodes, language_));
+}
+
+void PlanBuilder::AddScan(Node* node) {
+  if (node->type().NumElements() == 0) return;
+  Node* const nodes[] = {node};
+  AddEmitted(nodes, EmitScan(*node, language_));
+}
+
+void PlanBuilder::AddMatMul(const Node& node) {
+  if (node.type().NumElements() == 0) return;
+  const auto swapped = [](TensorRef t, bool swap) {
+    const size_t r = t.strides.size();
+    if (swap) {
+      std::swap(t.strides[r - 1], t.strides[r - 2]);
+      std::swap(t.type.shape[r - 1], t.type.shape[r - 2]);
+    }
+    return t;
+  };
+  MatMulCall call;
+  call.a = swapped(TensorOf(node.operand(0)), node.view().Bool("transpose_a"));
+  call.b = swapped(TensorOf(node.operand(1)), node.view().Bool("transpose_b"));
+  call.d = TensorOf({const_cast<Node*>(&node), 0});
+  call.tuning_key = StrCat(call.a.type.ToString(), call.a.strides, "x", call.b.type.ToString(), call.b.strides, "->",
+                           call.d.type.ToString());
+  Node* const nodes[] = {const_cast<Node*>(&node)};
+  const double bytes = static_cast<double>(call.a.type.Bytes() + call.b.type.Bytes() + call.d.type.Bytes());
+  AddStep(nodes, std::move(call)).bytes = bytes;
+}
+
+void PlanBuilder::AddAttention(const Node& node) {
+  const OpView op = node.view();
+  const auto named = [&](const char* name) {
+    const int i = node.op().FindOperand(name);
+    return i < 0 ? TensorRef{} : TensorOf(op.in(i));
+  };
+  AttentionCall call;
+  call.backward = node.op().FindOperand("dout") >= 0;
+  call.q = named("q"), call.k = named("k"), call.v = named("v");
+  call.bias = named("bias"), call.q_segments = named("q_segments");
+  call.k_segments = named("k_segments"), call.key_lengths = named("key_lengths");
+  call.seed = named("seed"), call.step = named("step");
+  Node* self = const_cast<Node*>(&node);
+  if (call.backward) {
+    call.out = named("out"), call.lse = named("lse"), call.dout = named("dout"), call.dlse = named("dlse");
+    call.dq = TensorOf(self->result(0)), call.dk = TensorOf(self->result(1)), call.dv = TensorOf(self->result(2));
+    if (node.num_results() > 3) call.dbias = TensorOf(self->result(3));
+  } else {
+    call.out = TensorOf(self->result(0));
+    call.lse = TensorOf(self->result(1));
+  }
+  call.causal = op.Bool("causal");
+  call.window = op.Int("window");
+  call.scale = op.Float("scale");
+  if (call.scale == 0) call.scale = 1 / std::sqrt(static_cast<double>(call.q.type.shape[3]));
+  call.q_offset = op.Int("q_offset");
+  call.dropout = op.Float("dropout");
+  call.stream = op.Int("stream");
+  call.deterministic = deterministic_;
+  call.batch_chunk = node.IntFact(fact::kBatchChunk, 0);
+  call.workspace_bytes = node.IntFact(fact::kScratch, 0);
+  if (const int64_t at = ScratchOffset(node); at >= 0) call.workspace = {Space::kArena, at};
+  double bytes = 0;
+  for (const Value& v : node.operands()) bytes += v ? static_cast<double>(v.type().Bytes()) : 0;
+  for (int i = 0; i < node.num_results(); ++i) bytes += static_cast<double>(node.type(i).Bytes());
+  Node* const nodes[] = {self};
+  AddStep(nodes, std::move(call)).bytes = bytes;
+}
+
+void PlanBuilder::AddSort(const Node& node) {
+  if (node.type().NumElements() == 0) return;
+  Node* self = const_cast<Node*>(&node);
+  STATOR_CHECK(node.view().Axis("axis") == node.type().rank() - 1, "sorts run along the last axis after lower-views");
+  SortCall call;
+  call.keys = TensorOf(node.operand(0));
+  if (StorageOf(self->result(0)).space != Space::kNone) call.values = TensorOf(self->result(0));
+  if (StorageOf(self->result(1)).space != Space::kNone) call.indices = TensorOf(self->result(1));
+  call.descending = node.view().Bool("descending");
+  Node* const nodes[] = {self};
+  AddStep(nodes, std::move(call)).bytes = 3.0 * static_cast<double>(node.type().Bytes());
+}
+
+void PlanBuilder::AddSegmentSum(const Node& node) {
+  if (node.type().NumElements() == 0) return;
+  SegmentSumCall call;
+  call.updates = TensorOf(node.operand(0));
+  call.indices = TensorOf(node.operand(1));
+  call.out = TensorOf({const_cast<Node*>(&node), 0});
+  // As [n, width] into [rows, width].
+  const int64_t n = node.operand(1).type().NumElements(), rows = node.type().shape[0];
+  const auto plane = [](TensorRef& t, int64_t r, int64_t w) {
+    t.type.shape = {r, w};
+    t.strides = {w, 1};
+  };
+  const int64_t width = rows == 0 ? 1 : node.type().NumElements() / rows;
+  plane(call.updates, n, width);
+  plane(call.out, rows, width);
+  call.indices.type.shape = {n};
+  call.indices.strides = {1};
+  const double bytes = static_cast<double>(call.updates.type.Bytes() + call.out.type.Bytes());
+  Node* const nodes[] = {const_cast<Node*>(&node)};
+  AddStep(nodes, std::move(call)).bytes = bytes;
+}
+
+void PlanBuilder::EndProgram() {
+  const auto copy = [&](const std::string& name, Value v, BufferRef to) {
+    const BufferRef from = BufferOf(v);
+    if (from == to || v.type().Bytes() == 0) return;
+    PlanStep step;
+    step.name = "copy";
+    step.scope = name;
+    step.bytes = 2.0 * static_cast<double>(v.type().Bytes());
+    step.work = CopyCall{from, to, v.type().Bytes()};
+    program_->steps.push_back(std::move(step));
+  };
+  // Outputs first: a next state may overwrite the state that an output is.
+  for (size_t i = 0; i < graph_->outputs().size(); ++i) {
+    copy(program_->outputs[i].name, graph_->outputs()[i].value, program_->outputs[i].buffer);
+  }
+  for (const NextState& s : graph_->next_states()) {
+    copy(graph_->ParamName(s.state), s.value, BufferOf(s.state->result()));
+  }
+  int64_t peak = 0;
+  for (const Node* n : graph_->Nodes()) {
+    for (int i = 0; i < n->num_results(); ++i) {
+      const Storage s = StorageOf({const_cast<Node*>(n), i});
+      if (s.space == Space::kArena) peak = std::max(peak, s.offset + AlignBuffer(n->type(i).Bytes()));
+    }
+    if (const int64_t at = ScratchOffset(*n); at >= 0) peak = std::max(peak, at + AlignBuffer(n->IntFact(fact::kScratch, 0)));
+  }
+  program_->arena_bytes = peak;
+  plan_.arena_bytes = std::max(plan_.arena_bytes, peak);
+}
+
+Plan PlanBuilder::Finish() {
+  plan_.modules[0].key = Hex64(HashBytes(plan_.modules[0].source, 1)) + Hex64(HashBytes(plan_.modules[0].source, 2));
+  return std::move(plan_);
+}
+
+}  // namespace stator

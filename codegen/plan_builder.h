@@ -1,0 +1,50 @@
+// Assembles a Plan: places state and io, resolves values to buffers, shares equal kernels.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/build_plan.h"
+#include "codegen/emit_region.h"
+
+namespace stator {
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Target& target, const BuildOptions& options);
+
+  // Throws `Error` when an earlier program declared a state of that name with another type.
+  void AddStates(const Graph& graph);
+  void BeginProgram(const std::string& name, const Graph& graph);
+  // Copies outputs and next states that were not computed in place.
+  void EndProgram();
+  Plan Finish();
+
+  void AddKernel(std::span<Node* const> nodes);
+  void AddScan(Node* node);
+  void AddMatMul(const Node& node);
+  void AddAttention(const Node& node);
+  void AddSort(const Node& node);
+  void AddSegmentSum(const Node& node);
+
+ private:
+  BufferRef BufferOf(Value base) const;  // of a value that is no view
+  TensorRef TensorOf(Value v) const;     // absent for a null value
+  PlanStep& AddStep(std::span<Node* const> nodes, StepWork work);
+  void AddEmitted(std::span<Node* const> nodes, const EmittedKernel& kernel);
+  int KernelIndex(const std::string& name, const std::string& body);
+  int64_t AddIo(const Type& type);
+
+  Language language_;
+  Plan plan_;
+  std::map<std::string, int64_t> state_index_;  // name -> entry
+  std::map<std::string, int> kernel_by_body_;
+  const Graph* graph_ = nullptr;
+  Program* program_ = nullptr;
+  std::map<const Node*, BufferRef> inputs_;
+  bool deterministic_;
+};
+
+}  // namespace stator

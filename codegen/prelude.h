@@ -1,0 +1,13 @@
+// The text at the head of every generated translation unit: storage types, conversions, the scalar
+// language's helpers (ir/ops/elementwise.cc lists their semantics), lane folds.
+#pragma once
+
+#include <string>
+
+#include "codegen/plan.h"
+
+namespace stator {
+
+const std::string& Prelude(Language language);
+
+}  // namespace stator

@@ -1,0 +1,58 @@
+// The iteration space of a fused region, derived from its nodes: what the fusion pass promises and
+// the emitters rely on.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "ir/index_expr.h"
+
+namespace stator {
+
+// Elements are seen as [outer, n, inner]; `n` is folded in chunks of `chunk`.
+//   kPointwise  no folds; n = all elements
+//   kRow        folds along contiguous rows (inner = 1): one row is one chunk of one outer index
+//   kColumn     folds along n with inner > 1
+//   kRowColumn  rows [n, inner] that are folded along inner as rows and along n in chunks
+enum class SpaceKind { kPointwise, kRow, kColumn, kRowColumn };
+
+struct RegionSpace {
+  SpaceKind kind = SpaceKind::kPointwise;
+  int64_t outer = 1, n = 1, inner = 1, chunk = 1;
+
+  int64_t elements() const { return outer * n * inner; }
+  int64_t chunks() const { return chunk == 0 ? 0 : (n + chunk - 1) / chunk; }
+  // Of a row space: how many rows there are, and the longest one's length.
+  int64_t rows() const { return kind == SpaceKind::kRowColumn ? n : outer * chunks(); }
+  int64_t row_length() const { return kind == SpaceKind::kRowColumn ? inner : chunk; }
+  bool has_rows() const { return kind == SpaceKind::kRow || kind == SpaceKind::kRowColumn; }
+  bool operator==(const RegionSpace&) const = default;
+  std::string ToString() const;
+};
+
+// A fold of op `fold`: [outer, n, inner] -> [outer, chunks, inner].
+struct FoldShape {
+  int64_t outer, n, inner, chunk;
+  bool is_row() const { return inner == 1; }
+};
+FoldShape FoldShapeOf(const Node& fold);
+
+// The space that holds both, false when there is none. `a` may be changed to it.
+bool CombineSpaces(RegionSpace* a, const RegionSpace& b);
+RegionSpace SpaceOfNode(const Node& node);
+RegionSpace SpaceOfRegion(std::span<Node* const> nodes);
+
+// A value of the region lives either on every element or once a row.
+enum class Place { kFull, kRow, kChunkResult, kNowhere };
+Place PlaceOf(const RegionSpace& space, const Node& node);
+
+// Where a node of the region is computed.
+struct RegionIndex {
+  IndexExpr full;  // row-major position of the current element
+  IndexExpr row;   // index of the current row
+};
+
+// Loop variables over the whole space, for comparing accesses (emitters make their own).
+RegionIndex IndexOfRegion(IndexSpace& vars, const RegionSpace& space);
+
+}  // namespace stator
