@@ -28,12 +28,15 @@ struct Arguments {
 void Declare(CLI::App& app, Arguments& a) {
   app.add_option("file", a.file, "a graph's text; - reads standard input");
   app.add_option("--pass", a.passes, "passes to run, in this order; all of LowerPasses if absent")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);  // the file follows
   app.add_flag("--list", a.list, "print every pass and why it stands where it stands");
   app.add_flag("--dump-after-each", a.dump_after_each, "print the graph after each pass");
   app.add_flag("--timings", a.timings, "print each pass's time and node counts to standard error");
   app.add_option("--compute-dtype", a.compute_dtype, "for mixed-precision: f32, bf16 or f16");
-  app.add_option("--keep-f32", a.keep_f32, "for mixed-precision: scope globs")->delimiter(',');
+  app.add_option("--keep-f32", a.keep_f32, "for mixed-precision: scope globs")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--micro-batches", a.micro_batches, "for autodiff");
   app.add_flag("--no-fuse", a.unfused, "for fuse-regions: one region a node");
   app.add_flag("--fast", a.fast, "admit non-deterministic kernels");
