@@ -165,6 +165,18 @@ TEST(Inference, errors_give_the_values) {
             "random_bits: the seed is a u32[2], got u32[3]");
 }
 
+TEST(Inference, sizes_go_past_two_to_the_31) {
+  const auto graph =
+      ParseSample(DefaultOps().Get("take_along"), "(f32[70000,70000], i32[70000,2])");
+  EXPECT_EQ(graph->inputs()[0].node->type().NumElements(), 4900000000);
+  EXPECT_EQ(graph->inputs()[0].node->type().Bytes(), 19600000000);
+  // Its gradient scatters by i64 positions.
+  Node* node = graph->first();
+  Builder b(*graph);
+  node->op().grad(b, node->view(), {graph->AddInput("dy", node->type())});
+  EXPECT_NE(PrintGraph(*graph).find("i64[140000]"), std::string::npos);
+}
+
 TEST(Inference, broadcasting_in_the_builder_names_op_scope_and_shapes) {
   Graph g("f");
   Builder b(g);
