@@ -1,0 +1,193 @@
+#include "frontend/driver/checkpoint.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "frontend/driver/file.h"
+#include "tests/frontend/driver/driver_support.h"
+#include "tests/frontend/driver/fake_executor.h"
+
+#include <gtest/gtest.h>
+
+namespace stator {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<StateEntry> States() {
+  std::vector<StateEntry> states = {F32State("w", 3, "parameter"), F32State("w.m", 3, "moment"),
+                                    F32State("grad/w", 3, "gradient"), F32State("w.bf16", 3, "shadow")};
+  states[3].type.dtype = DType::kBF16;
+  states[3].derived = true;
+  return states;
+}
+
+void Fill(FakeExecutor& executor, float value) {
+  for (const StateEntry& s : executor.plan().states) {
+    std::vector<char> bytes(s.type.Bytes());
+    for (size_t i = 0; i + 4 <= bytes.size(); i += 4) std::memcpy(&bytes[i], &value, 4);
+    executor.WriteState(s.name, bytes);
+  }
+}
+
+class Checkpoint : public testing::Test {
+ protected:
+  static std::unique_ptr<FakeExecutor> New(std::vector<StateEntry> states = States()) {
+    auto executor = std::make_unique<FakeExecutor>(std::move(states));
+    executor->AddProgram("derive", [](auto&, const auto&) { return OutputMap(); });
+    return executor;
+  }
+  TempDir dir_;
+  std::string out_ = dir_ / "out";
+  CheckpointInfo info_{.iteration = 7, .config = {{"n_layer", "3"}}, .versions = {{"stator", "1"}}};
+};
+
+TEST_F(Checkpoint, states_and_position_come_back) {
+  auto executor = New();
+  Fill(*executor, 1.5f);
+  const std::string directory = SaveCheckpoint(*executor, info_, out_);
+  EXPECT_EQ(directory, FindCheckpoint(out_));
+  const CheckpointInfo read = ReadCheckpointInfo(directory);
+  EXPECT_EQ(read.iteration, 7);
+  EXPECT_EQ(read.config, info_.config);
+  EXPECT_EQ(read.versions, info_.versions);
+
+  auto fresh = New();
+  RestoreCheckpoint(*fresh, directory, Restore::kEverything);
+  EXPECT_EQ(fresh->ReadState("w"), executor->ReadState("w"));
+  EXPECT_EQ(fresh->ReadState("w.m"), executor->ReadState("w.m"));
+  EXPECT_EQ(fresh->launched, std::vector<std::string>{"derive"});
+  // Accumulators start at zero; the shadow is for "derive" to write.
+  EXPECT_EQ(fresh->ReadState("grad/w"), std::vector<char>(12));
+  EXPECT_EQ(fresh->ReadState("w.bf16"), std::vector<char>(6));
+}
+
+TEST_F(Checkpoint, parameters_alone_can_be_restored) {
+  auto executor = New();
+  Fill(*executor, 2);
+  SaveCheckpoint(*executor, info_, out_);
+  auto fresh = New({F32State("w", 3, "parameter")});
+  RestoreCheckpoint(*fresh, FindCheckpoint(out_), Restore::kParameters);
+  EXPECT_EQ(fresh->ReadState("w"), executor->ReadState("w"));
+}
+
+TEST_F(Checkpoint, a_model_that_does_not_fit_is_refused_before_any_write) {
+  auto executor = New();
+  const std::string directory = SaveCheckpoint(*executor, info_, out_);
+  const auto error = [&](std::vector<StateEntry> states) {
+    auto other = New(std::move(states));
+    const std::string message =
+        ErrorOf([&] { RestoreCheckpoint(*other, directory, Restore::kEverything); });
+    EXPECT_EQ(other->writes, 0);
+    return message;
+  };
+  EXPECT_HAS(error({F32State("w", 4, "parameter"), F32State("w.m", 3, "moment")}),
+             "'w' is f32[3] in");
+  EXPECT_HAS(error({F32State("w", 3, "parameter"), F32State("w.m", 3, "moment"),
+                    F32State("v", 3, "parameter")}),
+             "has no 'v'");
+  EXPECT_HAS(error({F32State("w", 3, "parameter")}), "holds 'w.m', which this model has not");
+}
+
+TEST_F(Checkpoint, a_newer_one_replaces_the_older) {
+  auto executor = New();
+  const std::string first = SaveCheckpoint(*executor, info_, out_);
+  info_.iteration = 9;
+  const std::string second = SaveCheckpoint(*executor, info_, out_);
+  EXPECT_FALSE(fs::exists(first));
+  EXPECT_EQ(FindCheckpoint(out_), second);
+  // The same step once more, as a run that resumed and did nothing.
+  const std::string third = SaveCheckpoint(*executor, info_, out_);
+  EXPECT_NE(second, third);
+  EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(out_)).iteration, 9);
+}
+
+TEST_F(Checkpoint, a_failed_save_leaves_the_old_one_loadable) {
+  auto executor = New();
+  Fill(*executor, 1);
+  SaveCheckpoint(*executor, info_, out_);
+  Fill(*executor, 2);
+  executor->fails_at = "w.m";
+  info_.iteration = 8;
+  EXPECT_HAS(ErrorOf([&] { SaveCheckpoint(*executor, info_, out_); }), "no space left");
+  auto fresh = New();
+  RestoreCheckpoint(*fresh, FindCheckpoint(out_), Restore::kEverything);
+  float w = 0;
+  std::memcpy(&w, fresh->ReadState("w").data(), 4);
+  EXPECT_EQ(w, 1);
+  EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(out_)).iteration, 7);
+  executor->fails_at.clear();
+  SaveCheckpoint(*executor, info_, out_);
+  for (const auto& entry : fs::directory_iterator(out_)) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
+  }
+}
+
+// Kills a process at each of its file operations in turn, by letting state reads do the counting.
+TEST_F(Checkpoint, a_kill_in_the_middle_of_a_save_leaves_the_old_one_loadable) {
+  auto executor = New();
+  Fill(*executor, 1);
+  SaveCheckpoint(*executor, info_, out_);
+  for (const char* victim : {"w", "w.m"}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      class Killed : public FakeExecutor {
+       public:
+        Killed(const char* at) : FakeExecutor(States()), at_(at) {}
+        std::vector<char> ReadState(const std::string& name) override {
+          if (name == at_) kill(getpid(), SIGKILL);
+          return FakeExecutor::ReadState(name);
+        }
+        std::string at_;
+      } dying(victim);
+      info_.iteration = 100;
+      SaveCheckpoint(dying, info_, out_);
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(out_)).iteration, 7);
+  }
+}
+
+TEST_F(Checkpoint, damage_is_named) {
+  auto executor = New();
+  const std::string directory = SaveCheckpoint(*executor, info_, out_);
+  const auto error = [&] { return ErrorOf([&] { ReadCheckpointInfo(directory); }); };
+  const std::vector<char> model = ReadFile(directory + "/model.safetensors");
+  fs::resize_file(directory + "/model.safetensors", 20);
+  EXPECT_HAS(error(), "model.safetensors: cut off or changed");
+  fs::remove(directory + "/model.safetensors");
+  EXPECT_HAS(error(), "model.safetensors: missing");
+  WriteFileAtomically(directory + "/checkpoint.json",
+                      R"({"format":"stator checkpoint","version":2})");
+  EXPECT_HAS(error(), "version 2, this stator reads up to 1");
+  WriteFileAtomically(directory + "/checkpoint.json", R"({"format":"else"})");
+  EXPECT_HAS(error(), "not a checkpoint");
+  WriteFileAtomically(out_ + "/latest", "../../etc\n");
+  EXPECT_HAS(ErrorOf([&] { FindCheckpoint(out_); }), "no name of a checkpoint");
+}
+
+TEST_F(Checkpoint, no_checkpoint_is_no_error_to_look_for) { EXPECT_EQ(FindCheckpoint(out_), ""); }
+
+TEST(InitializeStates, depends_on_seed_and_name) {
+  const auto make = [](uint64_t seed) {
+    FakeExecutor executor({F32State("a", 8, "parameter"), F32State("b", 8, "parameter"),
+                           F32State("a.m", 8, "moment")});
+    std::vector<StateEntry> states = executor.plan().states;
+    states[0].init = states[1].init = "normal(0.02)";
+    FakeExecutor with_init(states);
+    InitializeStates(with_init, seed);
+    return std::vector{with_init.ReadState("a"), with_init.ReadState("b"), with_init.ReadState("a.m")};
+  };
+  EXPECT_EQ(make(1), make(1));
+  EXPECT_NE(make(1)[0], make(2)[0]);
+  EXPECT_NE(make(1)[0], make(1)[1]);
+  EXPECT_EQ(make(1)[2], std::vector<char>(32));
+}
+
+}  // namespace
+}  // namespace stator

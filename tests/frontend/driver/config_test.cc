@@ -1,0 +1,117 @@
+#include "frontend/driver/config.h"
+
+#include "frontend/driver/file.h"
+#include "frontend/driver/resolve.h"
+#include "tests/frontend/driver/driver_support.h"
+
+#include <gtest/gtest.h>
+
+namespace stator {
+namespace {
+
+std::string ErrorOfText(std::string_view key, std::string_view text) {
+  TrainConfig config;
+  return ErrorOf([&] { SetConfigText(config, key, text, StrCat("--", key)); });
+}
+
+TEST(Config, values_are_read_by_the_type_of_their_key) {
+  TrainConfig c;
+  SetConfigText(c, "n_layer", "6", "");
+  SetConfigText(c, "learning_rate", "6e-4", "");
+  SetConfigText(c, "bias", "False", "");
+  SetConfigText(c, "model", "llama", "");
+  SetConfigText(c, "data", "a b.txt\nc,d.txt", "");
+  EXPECT_EQ(c.n_layer, 6);
+  EXPECT_EQ(c.learning_rate, 6e-4);
+  EXPECT_FALSE(c.bias);
+  EXPECT_EQ(c.model, "llama");
+  EXPECT_EQ(c.data, (StringList{"a b.txt", "c,d.txt"}));
+  EXPECT_TRUE(c.given.contains("n_layer"));
+  EXPECT_FALSE(c.given.contains("n_head"));
+}
+
+TEST(Config, an_unknown_key_names_the_near_ones) {
+  EXPECT_HAS(ErrorOfText("n_layers", "6"), "unknown key 'n_layers', did you mean 'n_layer'");
+  EXPECT_HAS(ErrorOfText("learningrate", "6"), "'learning_rate'");
+  EXPECT_EQ(ErrorOfText("qqqqqq", "6"), "unknown key 'qqqqqq' (--qqqqqq)");
+}
+
+TEST(Config, a_bad_value_names_key_value_and_what_is_accepted) {
+  EXPECT_EQ(ErrorOfText("n_layer", "six"), "n_layer: 'six' is not an integer (--n_layer)");
+  EXPECT_EQ(ErrorOfText("n_layer", "6x"), "n_layer: '6x' is not an integer (--n_layer)");
+  EXPECT_EQ(ErrorOfText("n_layer", "0"), "n_layer: '0' is not at least 1 (--n_layer)");
+  EXPECT_EQ(ErrorOfText("dropout", "1"), "dropout: '1.0' is not at most 0.999 (--dropout)");
+  EXPECT_HAS(ErrorOfText("learning_rate", "nan"), "is not a number");
+  EXPECT_EQ(ErrorOfText("bias", "maybe"), "bias: 'maybe' is not true or false (--bias)");
+  EXPECT_EQ(ErrorOfText("model", "gpt"),
+            "model: 'gpt' is not one of gpt2, llama, did you mean 'gpt2'? (--model)");
+}
+
+TEST(Config, text_reads_back_as_the_same_configuration) {
+  TrainConfig c, d;
+  c.learning_rate = 0.1 + 0.2;
+  c.data = {"x", "y"};
+  c.prompt = "";
+  c.bias = false;
+  for (const auto& [key, text] : ConfigText(c)) SetConfigText(d, key, text, "");
+  EXPECT_EQ(ConfigText(c), ConfigText(d));
+  EXPECT_EQ(d.learning_rate, c.learning_rate);
+}
+
+TEST(Config, every_default_is_accepted_as_a_value) {
+  TrainConfig c;
+  for (const ConfigKey& key : ConfigKeys()) {
+    EXPECT_EQ(ErrorOfText(key.name, ConfigText(c, key)), "") << key.name;
+  }
+  ValidateConfig(c);
+}
+
+TEST(Config, toml_errors_name_the_line) {
+  TempDir dir;
+  const std::string path = dir / "train.toml";
+  const auto load = [&](const char* text) {
+    WriteFileAtomically(path, text);
+    TrainConfig c;
+    return ErrorOf([&] { LoadToml(c, path); });
+  };
+  EXPECT_EQ(load("n_layer = 3\nlearning_rate = 1\ndata = ['a', 'b']\nmodel = \"llama\"\n"), "");
+  EXPECT_EQ(load("n_layer = 3\nn_layr = 4\n"),
+            StrCat("unknown key 'n_layr', did you mean 'n_layer'? (", path, ":2)"));
+  EXPECT_EQ(load("n_layer = '3'\n"), StrCat("n_layer: '3' is not an integer (", path, ":1)"));
+  EXPECT_EQ(load("n_layer = 3.5\n"), StrCat("n_layer: '3.5' is not an integer (", path, ":1)"));
+  EXPECT_HAS(load("\n\nn_layer 3\n"), path + ":3:");
+  EXPECT_HAS(load("[model]\nn_layer = 3\n"), "top level");
+  EXPECT_HAS(load("data = [1]\n"), "only strings");
+}
+
+TEST(Config, keys_that_contradict_each_other_are_refused) {
+  const auto check = [](auto change) {
+    TrainConfig c;
+    change(c);
+    return ErrorOf([&] { ValidateConfig(c); });
+  };
+  EXPECT_EQ(check([](auto& c) { c.n_head = 3; }), "n_head: 3 heads do not divide n_embd 128");
+  EXPECT_HAS(check([](auto& c) { c.n_kv_head = 2; }), "only llama");
+  EXPECT_HAS(check([](auto& c) { c.min_lr = 1; }), "min_lr: 1.0 is above");
+  EXPECT_HAS(check([](auto& c) { c.max_iters = 10; }), "warmup_iters: 100");
+  EXPECT_HAS(check([](auto& c) { c.val_fraction = 0; }), "val_fraction");
+}
+
+TEST(Config, flags_override_the_file) {
+  TempDir dir;
+  WriteFileAtomically(dir / "c.toml", "n_layer = 3\nn_head = 8\n");
+  const TrainConfig c = ResolveConfig({.toml = dir / "c.toml", .flags = {{"n_layer", {"5"}}}});
+  EXPECT_EQ(c.n_layer, 5);
+  EXPECT_EQ(c.n_head, 8);
+}
+
+TEST(Config, resuming_without_a_checkpoint_is_refused) {
+  TempDir dir;
+  EXPECT_HAS(ErrorOf([&] {
+                ResolveConfig({.toml = "", .flags = {{"resume", {"true"}}, {"out_dir", {dir / "o"}}}});
+              }),
+              "there is no checkpoint in");
+}
+
+}  // namespace
+}  // namespace stator
