@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace stator {
@@ -27,9 +26,6 @@ class KernelCache {
   // The bytes stored under `key`, and marks the key as used. `extension` comes without a dot.
   std::optional<std::vector<char>> Load(const std::string& key, const std::string& extension);
   void Store(const std::string& key, const std::string& extension, std::span<const char> bytes);
-  void Store(const std::string& key, const std::string& extension, std::string_view text) {
-    Store(key, extension, std::span<const char>(text.data(), text.size()));
-  }
 
   bool Has(const std::string& key, const std::string& extension) const;
   // Marks the key as used just now.

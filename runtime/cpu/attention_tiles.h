@@ -1,0 +1,33 @@
+// The inner loops of attention over packed tiles, once for each instruction set. The driver
+// (attention.cc) packs, masks and orders; these only compute. No project or standard headers here:
+// this is compiled for instruction sets that not every machine has, and an inline function of a
+// header must not be taken from there.
+#pragma once
+
+namespace stator {
+
+template <typename T>
+struct AttentionTiles {
+  int width;  // elements of a vector; column counts `n` below are multiples of it
+
+  // c[m, n] = (c +) a[m, k] b[k, n]. a's strides are free; rows of b and c are contiguous.
+  void (*gemm)(long m, long n, long k, const T* a, long a_row, long a_column, const T* b, long ldb, T* c,
+               long ldc, bool accumulate);
+  // The largest element, ignoring NaN unless all are NaN.
+  T (*row_max)(const T* row, long n);
+  // row = exp(row - shift); returns the sum.
+  T (*row_exp)(T* row, long n, T shift);
+  void (*row_scale)(T* row, long n, T factor);
+  // With p = exp(s - lse): s becomes p, dp becomes p * (dp - inner).
+  void (*row_grad)(T* s, T* dp, long n, T lse, T inner);
+  // The same with dropout: s becomes p * kept, dp becomes p * (dp * kept - inner).
+  void (*row_grad_dropout)(T* s, T* dp, const T* kept, long n, T lse, T inner);
+};
+
+// Null where the build or the machine lacks the instructions.
+const AttentionTiles<float>* Avx512Tiles();
+const AttentionTiles<float>* Avx2Tiles();
+const AttentionTiles<float>* PortableTiles();
+const AttentionTiles<double>* PortableTiles64();
+
+}  // namespace stator

@@ -1,0 +1,89 @@
+// Attention's inner loops for AVX2 with FMA.
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+// GCC 12 warns of what its own headers leave undefined on purpose.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC target("avx2,fma")
+#endif
+
+#include <immintrin.h>
+
+#include "runtime/cpu/attention_tiles.h"
+#include "runtime/cpu/attention_tiles_impl.h"
+
+namespace stator {
+namespace {
+
+struct Avx2 {
+  using T = float;
+  using R = __m256;
+  static constexpr long kWidth = 8;
+  static constexpr int kRows = 6;  // 6 rows of 2 vectors are 12 of the 16 registers
+
+  static R Load(const T* p) { return _mm256_loadu_ps(p); }
+  static void Store(T* p, R v) { _mm256_storeu_ps(p, v); }
+  static R Set(T v) { return _mm256_set1_ps(v); }
+  static R Add(R a, R b) { return _mm256_add_ps(a, b); }
+  static R Sub(R a, R b) { return _mm256_sub_ps(a, b); }
+  static R Mul(R a, R b) { return _mm256_mul_ps(a, b); }
+  static R Fma(R a, R b, R c) { return _mm256_fmadd_ps(a, b, c); }
+  static R Max(R a, R b) { return _mm256_max_ps(b, a); }
+  static T Sum(R v) {
+    float p[8];
+    Store(p, v);
+    return ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
+  }
+  static T Largest(R v) {
+    float p[8];
+    Store(p, v);
+    float most = p[0];
+    for (int i = 1; i < 8; ++i) most = p[i] > most ? p[i] : most;
+    return most;
+  }
+
+  // As in attention_tiles_avx512.cc; 2^n is made in two halves, so that no exponent overflows.
+  static R Exp(R x) {
+    x = _mm256_max_ps(Set(-104.0f), x);
+    x = _mm256_min_ps(Set(89.0f), x);
+    const R n = _mm256_round_ps(_mm256_mul_ps(x, Set(1.44269504088896341f)),
+                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    R r = _mm256_fnmadd_ps(n, Set(0.693359375f), x);
+    r = _mm256_fnmadd_ps(n, Set(-2.12194440e-4f), r);
+    R y = Set(1.9875691500e-4f);
+    y = Fma(y, r, Set(1.3981999507e-3f));
+    y = Fma(y, r, Set(8.3334519073e-3f));
+    y = Fma(y, r, Set(4.1665795894e-2f));
+    y = Fma(y, r, Set(1.6666665459e-1f));
+    y = Fma(y, r, Set(5.0000001201e-1f));
+    y = Fma(y, _mm256_mul_ps(r, r), Add(r, Set(1.0f)));
+    const __m256i i = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(i, 1);
+    return Mul(Mul(y, Power(half)), Power(_mm256_sub_epi32(i, half)));
+  }
+
+ private:
+  static R Power(__m256i n) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+  }
+};
+
+}  // namespace
+
+const AttentionTiles<float>* Avx2Tiles() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &Tiles<Avx2>::kTable : nullptr;
+}
+
+}  // namespace stator
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#else
+
+#include "runtime/cpu/attention_tiles.h"
+
+const stator::AttentionTiles<float>* stator::Avx2Tiles() { return nullptr; }
+
+#endif

@@ -1,0 +1,67 @@
+// Attention's inner loops without instructions of a particular machine, in f32 and f64.
+#include <cmath>
+
+#include "runtime/cpu/attention_tiles.h"
+#include "runtime/cpu/attention_tiles_impl.h"
+
+namespace stator {
+namespace {
+
+template <typename Number>
+struct Portable {
+  using T = Number;
+  static constexpr long kWidth = 8;
+  static constexpr int kRows = 4;
+  struct R {
+    T v[kWidth];
+  };
+
+  template <typename F>
+  static R Each(const F& f) {
+    R out;
+    for (int i = 0; i < kWidth; ++i) out.v[i] = f(i);
+    return out;
+  }
+  static R Load(const T* p) {
+    return Each([&](int i) { return p[i]; });
+  }
+  static void Store(T* p, const R& r) {
+    for (int i = 0; i < kWidth; ++i) p[i] = r.v[i];
+  }
+  static R Set(T v) {
+    return Each([&](int) { return v; });
+  }
+  static R Add(const R& a, const R& b) {
+    return Each([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  static R Sub(const R& a, const R& b) {
+    return Each([&](int i) { return a.v[i] - b.v[i]; });
+  }
+  static R Mul(const R& a, const R& b) {
+    return Each([&](int i) { return a.v[i] * b.v[i]; });
+  }
+  static R Fma(const R& a, const R& b, const R& c) {
+    return Each([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+  }
+  static R Max(const R& a, const R& b) {
+    return Each([&](int i) { return b.v[i] > a.v[i] || a.v[i] != a.v[i] ? b.v[i] : a.v[i]; });
+  }
+  static R Exp(const R& x) {
+    return Each([&](int i) { return std::exp(x.v[i]); });
+  }
+  static T Sum(const R& r) {
+    return ((r.v[0] + r.v[4]) + (r.v[2] + r.v[6])) + ((r.v[1] + r.v[5]) + (r.v[3] + r.v[7]));
+  }
+  static T Largest(const R& r) {
+    T most = r.v[0];
+    for (int i = 1; i < kWidth; ++i) most = r.v[i] > most ? r.v[i] : most;
+    return most;
+  }
+};
+
+}  // namespace
+
+const AttentionTiles<float>* PortableTiles() { return &Tiles<Portable<float>>::kTable; }
+const AttentionTiles<double>* PortableTiles64() { return &Tiles<Portable<double>>::kTable; }
+
+}  // namespace stator
