@@ -126,11 +126,12 @@ std::string SegmentSumSourceFor(const SegmentSumCall& call, const std::string& n
   if (!call.updates.strides.empty()) inner[0] = call.updates.strides[0];
   if (call.updates.strides != inner) refuse(call.updates);
   if (call.out.strides != DenseStrides(call.out.type.shape)) refuse(call.out);
-  if (call.indices.type.dtype != DType::kI32 || call.indices.type.NumElements() != updates.dim(0) ||
+  if (call.indices.type.NumElements() != updates.dim(0) ||
       call.indices.strides != DenseStrides(call.indices.type.shape)) {
     refuse(call.indices);
   }
-  return SegmentSumSource(updates.dtype, call.out.type.dtype, ShapeOf(call).vector);
+  return SegmentSumSource(updates.dtype, call.out.type.dtype, call.indices.type.dtype,
+                          ShapeOf(call).vector);
 }
 
 CudaStepPtr PrepareSegmentSum(const SegmentSumCall& call, const SpaceMap& spaces, char* workspace,

@@ -30,10 +30,11 @@ OutPack Narrow(const AccPack& x) {
 }
 
 // Ids outside [0, rows) sort behind all rows and are summed nowhere.
-extern "C" __global__ void segment_ids(const int* ids, u32* keys, u32* order, u32 n, u32 rows) {
+extern "C" __global__ void segment_ids(const ID* ids, u32* keys, u32* order, u32 n, u32 rows) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
-  keys[i] = min((u32)ids[i], rows);
+  const u64 id = (u64)ids[i];
+  keys[i] = id < rows ? (u32)id : rows;
   order[i] = i;
 }
 
@@ -205,6 +206,16 @@ ElementText TextOf(DType dtype) {
   }
 }
 
+const char* IdText(DType dtype) {
+  switch (dtype) {
+    case DType::kI64: return "long long";
+    case DType::kI32: return "int";
+    case DType::kU32: return "u32";
+    case DType::kU16: return "u16";
+    default: Fail(ErrorCode::kUnsupported, "segment sums by ", Name(dtype), " are not there on CUDA");
+  }
+}
+
 constexpr char kPrelude[] = R"CUDA(
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -229,14 +240,14 @@ float FromHalf(u16 x) {
 
 }  // namespace
 
-std::string SegmentSumSource(DType updates, DType out, int vector) {
+std::string SegmentSumSource(DType updates, DType out, DType ids, int vector) {
   const ElementText in = TextOf(updates), to = TextOf(out);
   if (std::string_view(in.acc) != to.acc) {
     Fail(ErrorCode::kUnsupported, "segment sums of ", Name(updates), " into ", Name(out),
          " are not there on CUDA");
   }
   return StrCat(kPrelude, "typedef ", in.storage, " IN;\ntypedef ", to.storage, " OUT;\ntypedef ",
-                in.acc, " ACC;\nconst int V = ", vector, ";\nACC From(IN x) { return ", in.widen,
+                in.acc, " ACC;\ntypedef ", IdText(ids), " ID;\nconst int V = ", vector, ";\nACC From(IN x) { return ", in.widen,
                 "; }\nOUT To(ACC x) { return ", to.narrow, "; }\n", kBody);
 }
 

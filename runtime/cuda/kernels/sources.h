@@ -12,6 +12,6 @@ extern const char kSortSource[];
 
 // Defines the types and the vector width that kSegmentSumSource is written in. `vector` updates of
 // one row are read at once.
-std::string SegmentSumSource(DType updates, DType out, int vector);
+std::string SegmentSumSource(DType updates, DType out, DType ids, int vector);
 
 }  // namespace stator

@@ -1,0 +1,43 @@
+// The kernels that Stator carries compile for every architecture it supports; no GPU needed.
+#if STATOR_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include "ir/base/error.h"
+#include "runtime/cuda/kernels/sources.h"
+#include "runtime/cuda/nvrtc.h"
+
+namespace stator {
+namespace {
+
+class BuiltinKernels : public testing::TestWithParam<int> {};
+
+TEST_P(BuiltinKernels, sort_compiles) {
+  EXPECT_FALSE(CompileCuda(kSortSource, GetParam(), "sort").empty());
+}
+
+TEST_P(BuiltinKernels, segment_sum_compiles) {
+  const std::string source = SegmentSumSource(DType::kBF16, DType::kBF16, DType::kI32, 8);
+  EXPECT_FALSE(CompileCuda(source, GetParam(), "segment_sum").empty());
+}
+
+TEST(BuiltinKernelSources, segment_sum_compiles_for_every_dtype) {
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kI32, DType::kU32}) {
+    const int wide = 16 / ByteWidth(dtype);
+    const std::string source = SegmentSumSource(dtype, dtype, DType::kU32, wide);
+    EXPECT_FALSE(CompileCuda(source, 90, "segment_sum").empty()) << Name(dtype);
+  }
+  const std::string scalar = SegmentSumSource(DType::kBF16, DType::kF32, DType::kI64, 1);
+  EXPECT_FALSE(CompileCuda(scalar, 90, "segment_sum").empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, BuiltinKernels, testing::Values(80, 86, 89, 90, 100),
+                         testing::PrintToStringParamName());
+
+TEST(BuiltinKernelSources, refuse_dtypes_they_lack) {
+  EXPECT_THROW(SegmentSumSource(DType::kU8, DType::kU8, DType::kI32, 1), Error);
+  EXPECT_THROW(SegmentSumSource(DType::kF64, DType::kF32, DType::kI32, 1), Error);
+}
+
+}  // namespace
+}  // namespace stator
+#endif
