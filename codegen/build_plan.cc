@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "codegen/plan_builder.h"
+#include "codegen/program_builder.h"
 #include "ir/base/error.h"
 #include "ir/facts.h"
 #include "ir/views.h"

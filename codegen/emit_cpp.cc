@@ -72,9 +72,11 @@ class CppWriter {
     const int64_t blocks = (space_.n + block - 1) / block;
     emitter_->SetOptions(Base());
     const IndexExpr b = emitter_->vars().AddVar("b", blocks, kInvariant);
-    const IndexExpr full = b * block + emitter_->vars().AddVar("v", block, kLaneDepth);
+    // A flat block may be short, so its elements count on from `b * block` to n as one variable.
+    const IndexExpr full = exact ? b * block + emitter_->vars().AddVar("v", block, kLaneDepth)
+                                 : emitter_->vars().AddVar("j", space_.n, kLaneDepth);
     for (const Value& v : parts_.full_outputs) emitter_->Store(v, full, emitter_->Emit(v, full));
-    const std::string lane = emitter_->TakeLane();
+    const std::string lane = (exact ? "" : StrCat("const idx_t j = b * ", block, " + v;\n")) + emitter_->TakeLane();
     divided_ = lane.find("const idx_t q") != std::string::npos;
     const std::string count =
         exact || space_.n % block == 0
@@ -92,12 +94,11 @@ class CppWriter {
     const int64_t width = std::min(kRowLanes, BitCeil(n)), chunks = (n + width - 1) / width;
     ElementEmitter::Options o = Base();
     o.keep = parts_.sweeps > 1;
-    o.lane_index = chunks == 1 ? "[v]" : StrCat("[c * ", width, " + v]");
+    o.lane_index = "[j]";
     o.kept_extent = StrCat("[", n, "]");
     emitter_->SetOptions(o);
-    const IndexExpr j = emitter_->vars().AddVar("c", chunks, kChunkDepth) * width +
-                        emitter_->vars().AddVar("v", width, kLaneDepth);
-    const IndexExpr full = start + j;
+    const IndexExpr full = start + emitter_->vars().AddVar("j", n, kLaneDepth);
+    const std::string define_j = chunks == 1 ? "const idx_t j = v;\n" : StrCat("const idx_t j = c * ", width, " + v;\n");
     std::string out;
     for (int s = 0; s < parts_.sweeps; ++s) {
       emitter_->BeginSweep();
@@ -124,7 +125,7 @@ class CppWriter {
       }
       const std::string invariant = emitter_->TakeInvariant();
       const std::string kept = emitter_->TakeKeptDeclarations();
-      std::string loop = emitter_->TakeChunk() + Lanes("len", emitter_->TakeLane());
+      std::string loop = emitter_->TakeChunk() + Lanes("len", define_j + emitter_->TakeLane());
       if (chunks == 1) {
         loop = StrCat("{\n  const idx_t len = ", length, ";\n", Indent(loop, 2), "}\n");
       } else {
@@ -208,14 +209,15 @@ class CppWriter {
     const IndexExpr o = vars.AddVar("o", space_.outer, kInvariant);
     const IndexExpr k = vars.AddVar("k", tiles, kInvariant);
     const IndexExpr r = vars.AddVar("r", space_.n, kChunkDepth);
-    const IndexExpr full = (o * space_.n + r) * space_.inner + k * tile + vars.AddVar("v", tile, kLaneDepth);
+    (void)k;
+    const IndexExpr full = (o * space_.n + r) * space_.inner + vars.AddVar("j", space_.inner, kLaneDepth);
     for (const Value& v : parts_.full_outputs) emitter_->Store(v, full, emitter_->Emit(v, full));
     for (size_t f = 0; f < parts_.column_folds.size(); ++f) {
       const std::string x = emitter_->Emit(parts_.column_folds[f]->operand(0), full);
       emitter_->AddLine(kLaneDepth, StrCat("g", f, "[i % 8][v] = ", FoldOp(*parts_.column_folds[f]), "::of(g", f, "[i % 8][v], ", x, ");"));
     }
     const std::string invariant = emitter_->TakeInvariant(), chunk = emitter_->TakeChunk();
-    const std::string lane = emitter_->TakeLane();
+    const std::string lane = StrCat("const idx_t j = k * ", tile, " + v;\n") + emitter_->TakeLane();
     const std::string len = space_.inner % tile == 0
                                 ? StrCat(tile)
                                 : StrCat("(k + 1 < ", tiles, " ? ", tile, " : ", space_.inner - (tiles - 1) * tile, ")");

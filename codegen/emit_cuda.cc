@@ -87,20 +87,18 @@ class CudaWriter {
 
   std::string Pointwise() {
     const int64_t v = Vector({space_.n}), k = space_.n >= (int64_t{1} << 22) ? 2 : 1;
-    const int64_t per_block = kBlock * v * k, blocks = (space_.n + per_block - 1) / per_block;
-    grid_ = blocks;
+    const int64_t per_block = kBlock * v * k;
+    grid_ = (space_.n + per_block - 1) / per_block;
     block_ = kBlock;
     IndexSpace& vars = emitter_.vars();
-    const IndexExpr b = vars.AddVar("b", blocks, kInvariant), t = vars.AddVar("t", kBlock, kInvariant);
-    const IndexExpr c = vars.AddVar("c", k, kChunkDepth), lane = vars.AddVar("v", v, kLaneDepth);
+    const IndexExpr vector = vars.AddVar("e", space_.n / v, kChunkDepth), lane = vars.AddVar("v", v, kLaneDepth);
     emitter_.SetOptions(Base(v, lane));
-    const IndexExpr start = b * per_block + c * (kBlock * v) + t * v, full = start + lane;
+    const IndexExpr full = vector * v + lane;
     for (const Value& out : parts_.full_outputs) emitter_.Store(out, full, emitter_.Emit(out, full));
     std::string body = ChunkBody(v);
-    if (space_.n % per_block != 0) {
-      body = StrCat("if (", vars.Text(start), " < ", space_.n, ") {\n", Indent(body, 2), "}\n");
-    }
-    return StrCat("  const idx_t b = blockIdx.x, t = threadIdx.x;\n", Indent(emitter_.TakeInvariant(), 2),
+    if (space_.n % per_block != 0) body = StrCat("if (e < ", space_.n / v, ") {\n", Indent(body, 2), "}\n");
+    body = StrCat("const idx_t e = ((idx_t)blockIdx.x * ", k, " + c) * ", kBlock, " + threadIdx.x;\n", body);
+    return StrCat(Indent(emitter_.TakeInvariant(), 2),
                   Indent(k == 1 ? StrCat("{\n", k == 1 ? "  constexpr int c = 0; (void)c;\n" : "", Indent(body, 2), "}\n")
                                 : Unrolled("c", k, body), 2));
   }
@@ -122,18 +120,17 @@ class CudaWriter {
   std::string Sweeps(const RowShape& shape, const IndexExpr& start, const IndexExpr& row,
                      const std::string& bound) {
     IndexSpace& vars = emitter_.vars();
-    const int64_t n = space_.row_length(), span = shape.p * shape.v;
+    const int64_t n = space_.row_length();
     const bool keep = shape.k * shape.v <= kKeepElements && parts_.sweeps > 1;
     const IndexExpr lane = vars.AddVar("v", shape.v, kLaneDepth);
-    const IndexExpr j0 = vars.AddVar("c", shape.k, kChunkDepth) * span + vars.AddVar("t", shape.p, kInvariant) * shape.v;
-    const IndexExpr full = start + j0 + lane;
+    const IndexExpr full = start + vars.AddVar("e", n / shape.v, kChunkDepth) * shape.v + lane;
     ElementEmitter::Options o = Base(shape.v, lane);
     o.keep = keep;
     o.lane_index = "[c][v]";
     o.chunk_index = "[c]";
     o.kept_extent = StrCat("[", shape.k, "][", shape.v, "]");
     emitter_.SetOptions(o);
-    const bool partial = !bound.empty() || shape.k * span != n;
+    const bool partial = !bound.empty() || shape.k * shape.p * shape.v != n;
     std::string out;
     for (int s = 0; s < parts_.sweeps; ++s) {
       emitter_.BeginSweep();
@@ -161,9 +158,11 @@ class CudaWriter {
       const std::string invariant = emitter_.TakeInvariant(), kept = emitter_.TakeKeptDeclarations();
       std::string body = ChunkBody(shape.v);
       const bool writes = s + 1 == parts_.sweeps;
-      std::string condition = partial ? StrCat(vars.Text(j0), " < ", bound.empty() ? StrCat(n) : bound) : "";
+      std::string condition = partial ? StrCat("e * ", shape.v, " < ", bound.empty() ? StrCat(n) : bound) : "";
       if (writes && may_be_dead_) condition = condition.empty() ? "live" : StrCat("live && ", condition);
+      if (body.empty()) condition.clear();
       if (!condition.empty()) body = StrCat("if (", condition, ") {\n", Indent(body, 2), "}\n");
+      if (!body.empty()) body = StrCat("const idx_t e = c * ", shape.p, " + t;\n(void)e;\n", body);
       out += invariant + kept + declare;
       if (!body.empty()) out += shape.k == 1 ? StrCat("{\n  constexpr int c = 0; (void)c;\n", Indent(body, 2), "}\n")
                               : keep || shape.k <= 8 ? Unrolled("c", shape.k, body)
@@ -247,11 +246,10 @@ class CudaWriter {
     grid_ = tiles * chunks * space_.outer;
     block_ = 256;
     IndexSpace& vars = emitter_.vars();
-    const IndexExpr o = vars.AddVar("o", space_.outer, kInvariant), k = vars.AddVar("k", tiles, kInvariant);
-    const IndexExpr t = vars.AddVar("t", 32, kInvariant), r = vars.AddVar("r", space_.n, kChunkDepth);
+    const IndexExpr o = vars.AddVar("o", space_.outer, kInvariant), r = vars.AddVar("r", space_.n, kChunkDepth);
     const IndexExpr lane = vars.AddVar("v", v, kLaneDepth);
     emitter_.SetOptions(Base(v, lane));
-    const IndexExpr j0 = k * tile + t * v;
+    const IndexExpr j0 = vars.AddVar("e", space_.inner / v, kInvariant) * v;
     const IndexExpr full = (o * space_.n + r) * space_.inner + j0 + lane;
     for (const Value& out : parts_.full_outputs) emitter_.Store(out, full, emitter_.Emit(out, full));
     std::string declare, finish;
@@ -263,16 +261,16 @@ class CudaWriter {
       declare += StrCat(ComputeCType(fold->type().dtype), " ", g, "[", v, "];\n",
                         Unrolled("v", v, StrCat(g, "[v] = ", op, "::identity();\n")));
       finish += StrCat("st_fold_columns<", op, ", 32, ", v, ">(", g, ", t, y);\nif (y == 0 && inside) st_store<", v, ">(",
-                       args_.Write(fold->result()), " + ((idx_t)o * ", chunks, " + b) * ", space_.inner, " + ", vars.Text(j0), ", ", g, ");\n");
+                       args_.Write(fold->result()), " + ((idx_t)o * ", chunks, " + b) * ", space_.inner, " + e * ", v, ", ", g, ");\n");
     }
     const std::string invariant = emitter_.TakeInvariant();
     const std::string body = ChunkBody(v);
-    const std::string inside = space_.inner % tile == 0 ? "true" : StrCat(vars.Text(j0), " < ", space_.inner);
+    const std::string inside = space_.inner % tile == 0 ? "true" : StrCat("e * ", v, " < ", space_.inner);
     const std::string count = space_.n % space_.chunk == 0 ? StrCat(space_.chunk)
                               : StrCat("(b + 1 < ", chunks, " ? ", space_.chunk, " : ", space_.n - (chunks - 1) * space_.chunk, ")");
     return Indent(StrCat("const int t = threadIdx.x % 32, y = threadIdx.x / 32;\n(void)t; (void)y;\n",
                          "const idx_t k = blockIdx.x % ", tiles, ", b = blockIdx.x / ", tiles, " % ", chunks, ", o = blockIdx.x / ",
-                         tiles * chunks, ";\n(void)o; (void)k;\n", "const bool inside = ", inside, ";\nconst idx_t count = inside ? ", count,
+                         tiles * chunks, ";\n(void)o;\n", "const idx_t e = k * 32 + t;\n", "const bool inside = ", inside, ";\nconst idx_t count = inside ? ", count,
                          " : 0;\n", invariant, declare, "#pragma unroll 4\nfor (idx_t i = y; i < count; i += 8) {\n  const idx_t r = b * ",
                          space_.chunk, " + i;\n  (void)r;\n", Indent(body, 2), "}\n", finish), 2);
   }

@@ -72,6 +72,7 @@ RegionParts AnalyzeRegion(std::span<Node* const> nodes) {
   };
   int last = 0;
   for (Node* n : nodes) {
+    if (IsInline(*n)) continue;
     const Place place = PlaceOf(parts.space, *n);
     if (n->Is("fold")) {
       if (place == Place::kRow) {

@@ -126,28 +126,28 @@ ST_FN unsigned st_random(unsigned k0, unsigned k1, unsigned long long i, unsigne
 
 // The folds of ir/reduce_tree.h. `identity()` leaves every value unchanged, bit for bit.
 template <typename T> struct st_sum {
-  static ST_FN T identity() { return T(-0.0); }
-  static ST_FN T of(T a, T b) { return a + b; }
+  ST_FN T identity() { return T(-0.0); }
+  ST_FN T of(T a, T b) { return a + b; }
 };
 template <typename T> struct st_prod {
-  static ST_FN T identity() { return T(1); }
-  static ST_FN T of(T a, T b) { return a * b; }
+  ST_FN T identity() { return T(1); }
+  ST_FN T of(T a, T b) { return a * b; }
 };
 template <typename T> struct st_maximum {
-  static ST_FN T identity() { return st_lowest(T()); }
-  static ST_FN T of(T a, T b) { return st_max(a, b); }
+  ST_FN T identity() { return st_lowest(T()); }
+  ST_FN T of(T a, T b) { return st_max(a, b); }
 };
 template <typename T> struct st_minimum {
-  static ST_FN T identity() { return st_highest(T()); }
-  static ST_FN T of(T a, T b) { return st_min(a, b); }
+  ST_FN T identity() { return st_highest(T()); }
+  ST_FN T of(T a, T b) { return st_min(a, b); }
 };
 template <typename T> struct st_any {
-  static ST_FN T identity() { return T(0); }
-  static ST_FN T of(T a, T b) { return a || b; }
+  ST_FN T identity() { return T(0); }
+  ST_FN T of(T a, T b) { return a || b; }
 };
 template <typename T> struct st_all {
-  static ST_FN T identity() { return T(1); }
-  static ST_FN T of(T a, T b) { return a && b; }
+  ST_FN T identity() { return T(1); }
+  ST_FN T of(T a, T b) { return a && b; }
 };
 )";
 

@@ -9,6 +9,7 @@ inline constexpr std::string_view kPhase = "phase";        // "forward", "backwa
 inline constexpr std::string_view kF32Group = "f32";       // int: nodes that compute in f32 together
 inline constexpr std::string_view kImpl = "impl";          // implementation name, e.g. "cublaslt"
 inline constexpr std::string_view kRegion = "region";      // int: fused into one kernel with equals
+inline constexpr std::string_view kInline = "inline";      // true: recomputed wherever its region reads it
 inline constexpr std::string_view kView = "view";          // true: result 0 aliases operand 0's storage
 inline constexpr std::string_view kStrides = "strides";    // of a view, in elements of its base
 inline constexpr std::string_view kViewOffset = "at";      // of a view, in elements of its base

@@ -1,6 +1,7 @@
 #include "ir/region.h"
 
 #include "ir/base/error.h"
+#include "ir/facts.h"
 
 namespace stator {
 
@@ -71,13 +72,15 @@ bool CombineSpaces(RegionSpace* a, const RegionSpace& b) {
   return false;
 }
 
+bool IsInline(const Node& node) { return node.HasFact(fact::kInline); }
+
 RegionSpace SpaceOfRegion(std::span<Node* const> nodes) {
   // Folds first: they fix the space that pointwise nodes must fit.
   bool started = false;
   RegionSpace space;
   for (const bool folds : {true, false}) {
     for (const Node* n : nodes) {
-      if (n->Is("fold") != folds) continue;
+      if (n->Is("fold") != folds || IsInline(*n)) continue;
       const RegionSpace own = SpaceOfNode(*n);
       if (!started) {
         space = own;

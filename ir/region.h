@@ -39,6 +39,9 @@ FoldShape FoldShapeOf(const Node& fold);
 
 // The space that holds both, false when there is none. `a` may be changed to it.
 bool CombineSpaces(RegionSpace* a, const RegionSpace& b);
+// Whether the node is computed anew wherever its region reads it, at whatever element: it has no place
+// in the iteration space and never needs storage.
+bool IsInline(const Node& node);
 RegionSpace SpaceOfNode(const Node& node);
 RegionSpace SpaceOfRegion(std::span<Node* const> nodes);
 

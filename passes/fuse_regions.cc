@@ -41,7 +41,13 @@ bool IsFusible(const Node& n) {
   }
 }
 
-bool CallsFunctions(const Node& n) { return n.op().scalar.find("st_") != std::string::npos; }
+// Whether recomputing the node costs more than reading its value.
+bool CallsFunctions(const Node& n) {
+  for (const char* f : {"st_exp", "st_log", "st_tanh", "st_erf", "st_sin", "st_cos", "st_pow"}) {
+    if (n.op().scalar.find(f) != std::string::npos) return true;
+  }
+  return false;
+}
 
 struct Region {
   std::vector<Node*> nodes;
@@ -63,10 +69,11 @@ class Fuser {
       if (IsViewNode(*node) || inline_.contains(node->id()) || IsLiteral(*node)) continue;
       Visit(node);
     }
+    CopyInlineNodes();
     // Ids in order of first node, so that the text is stable.
     std::map<int, int> names;
     for (Node* node : graph_.Nodes()) {
-      const int r = region_of_[node->id()];
+      const int r = node->id() < static_cast<int>(region_of_.size()) ? region_of_[node->id()] : -1;
       if (r < 0) continue;
       const int name = names.emplace(r, static_cast<int>(names.size())).first->second;
       node->SetFact(fact::kRegion, int64_t{name});
@@ -95,6 +102,45 @@ class Fuser {
                           WorkOf(*uses[0].node) <= 2 * v.type().NumElements();
       if (small || single) inline_.insert(node->id());
     }
+  }
+
+  // Gives every region its own copy of the inline nodes it reads, so that each node belongs to one.
+  void CopyInlineNodes() {
+    if (inline_.empty()) return;
+    std::map<std::pair<int, int>, Node*> copies;  // (node id, region) -> copy
+    for (Node* node : graph_.Nodes()) {
+      const int region = node->id() < static_cast<int>(region_of_.size()) ? region_of_[node->id()] : -1;
+      if (region < 0) continue;
+      for (int i = 0; i < node->num_operands(); ++i) {
+        if (node->operand(i)) graph_.SetOperand(node, i, Copied(node->operand(i), region, node, copies));
+      }
+    }
+    graph_.EraseDead();
+  }
+
+  // `v` with the inline nodes that it is computed from copied into `region`; `v` itself when there
+  // are none.
+  Value Copied(Value v, int region, Node* before, std::map<std::pair<int, int>, Node*>& copies) {
+    const bool is_inline = inline_.contains(v.node->id());
+    if (!is_inline && !IsViewNode(*v.node)) return v;
+    const auto known = copies.find({v.node->id(), region});
+    if (known != copies.end()) return known->second->result(v.index);
+    std::vector<Value> operands;
+    bool changed = is_inline;
+    for (const Value& o : v.node->operands()) {
+      operands.push_back(o ? Copied(o, region, before, copies) : o);
+      changed = changed || operands.back() != o;
+    }
+    if (!changed) return v;
+    Node* copy = graph_.AddNode(v.node->op().name, operands, v.node->attrs(), v.node->scope(), before);
+    for (const auto& [key, value] : v.node->facts()) copy->SetFact(key, value);
+    if (is_inline) {
+      copy->SetFact(fact::kInline, true);
+      region_of_.resize(std::max<size_t>(region_of_.size(), copy->id() + 1), -1);
+      region_of_[copy->id()] = region;
+    }
+    copies[{v.node->id(), region}] = copy;
+    return copy->result(v.index);
   }
 
   static int64_t WorkOf(const Node& n) {

@@ -82,7 +82,7 @@ void AddSortOps(OpRegistry& ops) {
   // The k largest, largest first; of equal ones the earlier. NaN only when numbers run out.
   ops.Add({
       .name = "top_k",
-      .op_class = OpClass::kSort,
+      .op_class = OpClass::kComposite,
       .operands = {{"x", TypeSet::kAnyNumber}},
       .attrs = {{"k", int64_t{1}, true}, {"axis", int64_t{-1}}},
       .infer =

@@ -1,4 +1,4 @@
-#include "codegen/plan_builder.h"
+#include "codegen/program_builder.h"
 
 #include <algorithm>
 #include <cmath>
