@@ -33,6 +33,42 @@ bool IsPiecewiseConstant(const Node& n) {
          n.op_class() == OpClass::kSource || !HasFloatResult(n);
 }
 
+// Gradients of slices are padded with zeros. Where the windows of `parts` lie side by side along one
+// axis, as those of a split tensor do, their sum is a concatenation, gaps filled with zeros. Null
+// where it is not.
+Value Concatenated(Builder& b, const Values& parts) {
+  const Dims& shape = parts[0].shape();
+  int axis = -1;
+  for (const Value& v : parts) {
+    if (!v.node->Is("pad") || v.node->view().Float("value") != 0) return {};
+    for (int k = 0; k < v.type().rank(); ++k) {
+      if (v.node->operand(0).shape()[k] == shape[k]) continue;
+      if (axis >= 0 && axis != k) return {};
+      axis = k;
+    }
+  }
+  if (axis < 0) return {};
+  const auto start = [axis](Value v) { return v.node->view().Ints("low")[axis]; };
+  Values in_order = parts;
+  std::stable_sort(in_order.begin(), in_order.end(),
+                   [&](Value x, Value y) { return start(x) < start(y); });
+  Values pieces;
+  int64_t at = 0;
+  const auto fill = [&](int64_t until) {
+    Dims gap = shape;
+    gap[axis] = until - at;
+    if (gap[axis] > 0) pieces.push_back(b.Constant(0, parts[0].dtype(), gap));
+  };
+  for (const Value& v : in_order) {
+    if (start(v) < at) return {};
+    fill(start(v));
+    pieces.push_back(v.node->operand(0));
+    at = start(v) + v.node->operand(0).shape()[axis];
+  }
+  fill(shape[axis]);
+  return b.Concat(pieces, axis);
+}
+
 class Differentiator {
  public:
   Differentiator(Graph& graph, Value loss, Values wrt)
@@ -135,8 +171,11 @@ class Differentiator {
     auto& results = pending_[v.node->id()];
     if (results.empty() || results[v.index].empty()) return {};
     Values& parts = results[v.index];
-    Value total = parts[0];
-    for (size_t i = 1; i < parts.size(); ++i) total = b_.Add(total, parts[i]);
+    Value total = parts.size() > 1 ? Concatenated(b_, parts) : parts[0];
+    if (!total) {
+      total = parts[0];
+      for (size_t i = 1; i < parts.size(); ++i) total = b_.Add(total, parts[i]);
+    }
     parts = {total};
     return total;
   }

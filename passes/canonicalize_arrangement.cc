@@ -32,6 +32,15 @@ Value SameTwice(Builder& b, const Node& n) {
   return b.Create1(n.op().name, {inner.operand(0)}, n.attrs());
 }
 
+// Any view of a single element spread over a shape: the element spread over the other shape.
+Value MovedSpread(Builder& b, const Node& n) {
+  if (n.op_class() != OpClass::kMovement || n.num_operands() != 1 || n.Is("broadcast")) return {};
+  if (n.op().FindAttr("value") != nullptr) return {};  // padding adds other elements
+  const Node& spread = *n.operand(0).node;
+  if (!spread.Is("broadcast") || spread.operand(0).type().NumElements() != 1) return {};
+  return b.Broadcast(b.Reshape(spread.operand(0), {}), n.type().shape);
+}
+
 Value TransposeTwice(Builder& b, const Node& n) {
   if (!n.Is("transpose") || !n.operand(0).node->Is("transpose")) return {};
   const Node& inner = *n.operand(0).node;
@@ -108,6 +117,7 @@ const std::vector<Rule>& ArrangementRules() {
   static const std::vector<Rule> kRules = {
       {"movement that does nothing -> x", MovesNothing},
       {"reshape(reshape(x)) -> reshape(x)", SameTwice},
+      {"reshape(broadcast(scalar)) -> broadcast(scalar)", MovedSpread},
       {"transpose(transpose(x)) -> transpose(x)", TransposeTwice},
       {"transpose of size-1 axes -> reshape", TransposeOfOnes},
       {"slice(slice(x)) -> slice(x)", SliceTwice},

@@ -132,7 +132,6 @@ std::unique_ptr<Graph> BuildForwardGraph(const Graph& model, const std::string& 
                                          const std::vector<Graph*>& share_with) {
   std::unique_ptr<Graph> graph = model.Clone();
   graph->set_name(name);
-  graph->next_states().clear();
   TurnDropoutOff(*graph);
   RunPasses(ModelPasses(), *graph, options);
   RunPasses(PrecisionPasses(), *graph, options);
@@ -156,8 +155,9 @@ TrainingGraphs BuildTrainingGraphs(const Graph& model, const PassOptions& option
     graphs.update = UpdateGraph(*graphs.accumulate, options);
   }
   for (Graph* graph : graphs.all()) RunPasses(PrecisionPasses(), *graph, options);
-  graphs.evaluate = BuildForwardGraph(evaluate_model ? *evaluate_model : model, "evaluate", options,
-                                      graphs.all());
+  const std::unique_ptr<Graph> forward = evaluate_model ? evaluate_model->Clone() : model.Clone();
+  forward->next_states().clear();
+  graphs.evaluate = BuildForwardGraph(*forward, "evaluate", options, graphs.all());
   return graphs;
 }
 

@@ -39,9 +39,9 @@ struct TrainingGraphs {
 TrainingGraphs BuildTrainingGraphs(const Graph& model, const PassOptions& options,
                                    const Graph* evaluate_model = nullptr);
 
-// A forward-only program of `model`: its outputs, dropout off, no next states, dtypes settled. For
-// programs beside training, such as logits for sampling; `share_with` are the bundle's other
-// programs, which from then on keep the low-precision copies of parameters that this one reads.
+// A forward-only program of `model`: its outputs and the next states it declares, dropout off, dtypes
+// settled. For programs beside training, such as logits for sampling; `share_with` are the bundle's
+// other programs, which from then on keep the low-precision copies of parameters that this one reads.
 std::unique_ptr<Graph> BuildForwardGraph(const Graph& model, const std::string& name,
                                          const PassOptions& options,
                                          const std::vector<Graph*>& share_with = {});

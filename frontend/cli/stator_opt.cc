@@ -3,6 +3,7 @@
 //   stator-opt --pass canonicalize,fuse-regions model.ir
 //   stator-opt --list
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <sstream>
 
@@ -77,11 +78,13 @@ void Run(const Arguments& a) {
   std::vector<Pass> passes;
   for (const std::string& name : a.passes) passes.push_back(FindPass(name));
   if (a.passes.empty()) passes = LowerPasses();
-  const auto dump = [](const std::string& pass, const Graph& g) {
-    std::cout << "// after " << pass << "\n" << PrintGraph(g) << "\n";
-  };
-  const std::vector<PassTiming> timings = PassManager(passes).Run(
-      *graph, OptionsOf(a), a.dump_after_each ? dump : decltype(std::function(dump)){});
+  std::function<void(const std::string&, const Graph&)> dump;
+  if (a.dump_after_each) {
+    dump = [](const std::string& pass, const Graph& g) {
+      std::cout << "// after " << pass << "\n" << PrintGraph(g) << "\n";
+    };
+  }
+  const std::vector<PassTiming> timings = PassManager(passes).Run(*graph, OptionsOf(a), dump);
   if (!a.dump_after_each) std::cout << PrintGraph(*graph);
   if (!a.timings) return;
   for (const PassTiming& t : timings) {

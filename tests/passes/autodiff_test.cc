@@ -68,6 +68,16 @@ TEST_F(AutodiffTest, broadcasting_and_size_1_axes) {
   ExpectGradientsMatch(graph_);
 }
 
+TEST_F(AutodiffTest, slices_side_by_side_and_overlapping) {
+  const Value x = State("x", {2, 9});
+  const Value a = b_.SliceAxis(x, 1, 0, 3), b = b_.SliceAxis(x, 1, 4, 7);  // 3, 7 and 8 unread
+  const Value y = State("y", {5});
+  const Value c = b_.SliceAxis(y, 0, 0, 3), d = b_.SliceAxis(y, 0, 2, 5);
+  const Value z = State("z", {5});
+  Loss(b_.Mul(b_.Mul(a, b), b_.Mul(c, b_.Mul(d, b_.SliceAxis(z, 0, 0, 5, 2)))));
+  ExpectGradientsMatch(graph_);
+}
+
 TEST_F(AutodiffTest, tied_weights) {
   const Value w = State("w", {5, 3});
   const Value i = graph_.AddInput("i", {DType::kI32, {4}});
