@@ -41,6 +41,7 @@ Value Concatenated(Builder& b, const Values& parts) {
   int axis = -1;
   for (const Value& v : parts) {
     if (!v.node->Is("pad") || v.node->view().Float("value") != 0) return {};
+    if (!v.node->view().Ints("interior").empty()) return {};
     for (int k = 0; k < v.type().rank(); ++k) {
       if (v.node->operand(0).shape()[k] == shape[k]) continue;
       if (axis >= 0 && axis != k) return {};

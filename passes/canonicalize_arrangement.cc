@@ -14,13 +14,8 @@ Value MovesNothing(Builder&, const Node& n) {
     const Dims& p = n.view().Ints("permutation");
     return std::is_sorted(p.begin(), p.end()) ? n.operand(0) : Value{};
   }
-  // Equal shapes leave a broadcast, a reshape, a concat of one, an unpadded pad and a slice of
-  // everything no choice, but for a slice whose step is negative.
-  if (n.op().FindAttr("steps") != nullptr) {
-    for (const int64_t step : n.view().Ints("steps")) {
-      if (step < 0) return {};
-    }
-  }
+  // Equal shapes leave a broadcast, a reshape, a concat of one, a pad (which never crops) and a
+  // slice no choice.
   return n.num_operands() == 1 ? n.operand(0) : Value{};
 }
 
@@ -63,14 +58,17 @@ Value TransposeOfOnes(Builder& b, const Node& n) {
                                                     : Value{};
 }
 
-// slice(slice(x)), both with positive steps.
+int64_t StepOf(const OpView& slice, size_t axis) {
+  const Dims& steps = slice.Ints("steps");  // empty: all 1
+  return steps.empty() ? 1 : steps[axis];
+}
+
 Value SliceTwice(Builder& b, const Node& n) {
   if (!n.Is("slice") || !n.operand(0).node->Is("slice")) return {};
   const OpView outer = n.view(), inner = n.operand(0).node->view();
   Dims starts, limits, steps;
   for (size_t i = 0; i < outer.Ints("starts").size(); ++i) {
-    const int64_t step_in = inner.Ints("steps")[i], step_out = outer.Ints("steps")[i];
-    if (step_in < 1 || step_out < 1) return {};
+    const int64_t step_in = StepOf(inner, i), step_out = StepOf(outer, i);
     const int64_t start = inner.Ints("starts")[i] + outer.Ints("starts")[i] * step_in;
     const int64_t count = n.type().shape[i];
     starts.push_back(start);

@@ -73,8 +73,9 @@ TEST_F(AutodiffTest, slices_side_by_side_and_overlapping) {
   const Value a = b_.SliceAxis(x, 1, 0, 3), b = b_.SliceAxis(x, 1, 4, 7);  // 3, 7 and 8 unread
   const Value y = State("y", {5});
   const Value c = b_.SliceAxis(y, 0, 0, 3), d = b_.SliceAxis(y, 0, 2, 5);
-  const Value z = State("z", {5});
-  Loss(b_.Mul(b_.Mul(a, b), b_.Mul(c, b_.Mul(d, b_.SliceAxis(z, 0, 0, 5, 2)))));
+  const Value z = State("z", {6});
+  const Value e = b_.SliceAxis(z, 0, 0, 6, 2), f = b_.SliceAxis(z, 0, 1, 6, 2);
+  Loss(b_.Mul(b_.Mul(a, b), b_.Mul(b_.Mul(c, d), b_.Mul(e, f))));
   ExpectGradientsMatch(graph_);
 }
 
