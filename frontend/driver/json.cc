@@ -39,7 +39,7 @@ class Reader {
     if (!keys_.back().insert(name).second) {
       Fail(ErrorCode::kParse, what_, ": the key '", name, "' is given twice");
     }
-    object.emplace_back(std::move(name), Json());
+    object.emplace_back().first = std::move(name);
     return true;
   }
 

@@ -1,5 +1,6 @@
 #include "frontend/driver/trainer.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "frontend/driver/sample.h"
