@@ -6,16 +6,16 @@
 //   next   = select(finite, update(parameter, clip * g, lr, step + 1), parameter)
 //
 // Parameters, moments, the step counter and states that the model itself writes: all keep their
-// contents when the norm is not finite, so that one bad batch does no harm. The gradient outputs are
-// consumed; outputs grad_norm, lr and finite are added. Nodes get phase="update", which keeps them
-// in f32 under mixed precision.
-#include <algorithm>
-
+// contents when the norm is not finite, so that one bad batch does no harm. The gradient outputs
+// are consumed; outputs grad_norm, lr and finite are added. Nodes get phase="update", which keeps
+// them in f32 under mixed precision.
 #include "ir/base/error.h"
 #include "ir/builder.h"
 #include "ir/facts.h"
 #include "ir/training.h"
 #include "passes/passes.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -64,9 +64,8 @@ Value StepState(Graph& graph) {
   return step;
 }
 
-void UpdateParameters(Builder& b, const OptimizerSpec& spec,
-                      const std::vector<Gradient>& gradients, Value clip, Value rate,
-                      Value next_step) {
+void UpdateParameters(Builder& b, const OptimizerSpec& spec, const std::vector<Gradient>& gradients,
+                      Value clip, Value rate, Value next_step) {
   Graph& graph = b.graph();
   const Value step = b.Cast(next_step, DType::kF32);
   for (const Gradient& g : gradients) {

@@ -8,14 +8,14 @@
 // as their `f32` fact, by which mixed-precision knows them as one group.
 #include "passes/autodiff.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
 #include "ir/builder.h"
 #include "ir/expand.h"
 #include "ir/facts.h"
 #include "ir/training.h"
 #include "passes/passes.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -33,9 +33,9 @@ bool IsPiecewiseConstant(const Node& n) {
          n.op_class() == OpClass::kSource || !HasFloatResult(n);
 }
 
-// Gradients of slices are padded with zeros. Where the windows of `parts` lie side by side along one
-// axis, as those of a split tensor do, their sum is a concatenation, gaps filled with zeros. Null
-// where it is not.
+// Gradients of slices are padded with zeros. Where the windows of `parts` lie side by side along
+// one axis, as those of a split tensor do, their sum is a concatenation, gaps filled with zeros.
+// Null where it is not.
 Value Concatenated(Builder& b, const Values& parts) {
   const Dims& shape = parts[0].shape();
   int axis = -1;

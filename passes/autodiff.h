@@ -5,8 +5,8 @@
 
 namespace stator {
 
-// d(loss)/d(wrt[i]) scaled by `seed`, which has the type of `loss`; null seed means ones. Appends the
-// nodes that compute them to the graph, in the scope of their forward nodes and with the fact
+// d(loss)/d(wrt[i]) scaled by `seed`, which has the type of `loss`; null seed means ones. Appends
+// the nodes that compute them to the graph, in the scope of their forward nodes and with the fact
 // phase="backward". Null where `loss` does not depend on `wrt[i]` through floats. Contributions of
 // repeated uses are summed in the reverse order of the uses' nodes. Throws `Error` for an op on the
 // way that has no gradient.

@@ -1,9 +1,9 @@
-// Arithmetic that does nothing. Named ops and their neutral elements are the subject matter here, so
-// this is the one place where a pass names ops.
-#include <cmath>
-
+// Arithmetic that does nothing. Named ops and their neutral elements are the subject matter here,
+// so this is the one place where a pass names ops.
 #include "passes/analysis/splat.h"
 #include "passes/canonicalize_rules.h"
+
+#include <cmath>
 
 namespace stator {
 namespace {
@@ -63,18 +63,30 @@ bool Widens(DType from, DType to) {
   // Bits of the significand (floats), of the magnitude (integers).
   const auto digits = [](DType d) {
     switch (d) {
-      case DType::kF64: return 53;
-      case DType::kF32: return 24;
-      case DType::kF16: return 11;
-      case DType::kBF16: return 8;
-      case DType::kF8E4M3: return 4;
-      case DType::kF8E5M2: return 3;
-      case DType::kI64: return 63;
-      case DType::kI32: return 31;
-      case DType::kU32: return 32;
-      case DType::kU16: return 16;
-      case DType::kU8: return 8;
-      case DType::kBool: return 1;
+      case DType::kF64:
+        return 53;
+      case DType::kF32:
+        return 24;
+      case DType::kF16:
+        return 11;
+      case DType::kBF16:
+        return 8;
+      case DType::kF8E4M3:
+        return 4;
+      case DType::kF8E5M2:
+        return 3;
+      case DType::kI64:
+        return 63;
+      case DType::kI32:
+        return 31;
+      case DType::kU32:
+        return 32;
+      case DType::kU16:
+        return 16;
+      case DType::kU8:
+        return 8;
+      case DType::kBool:
+        return 1;
     }
     return 0;
   };
@@ -89,7 +101,8 @@ bool Widens(DType from, DType to) {
   return digits(from) <= digits(to);
 }
 
-// cast to its own dtype; cast(cast(x, wider), to) = cast(x, to). Narrow, then widen rounds: it stays.
+// cast to its own dtype; cast(cast(x, wider), to) = cast(x, to). Narrow, then widen rounds: it
+// stays.
 Value CastChain(Builder& b, const Node& n) {
   if (!n.Is("cast")) return {};
   const Value x = n.operand(0);

@@ -1,8 +1,8 @@
 // Movement that does nothing or that two nodes do where one can, reductions over nothing, and
 // transposes that a contraction can read through.
-#include <algorithm>
-
 #include "passes/canonicalize_rules.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {

@@ -1,14 +1,14 @@
-// fold-constants: computes what is known when compiling. Constants are scalars, so only results whose
-// elements are all equal can be folded: elementwise ops on splats (a scalar, perhaps moved about),
-// movement of splats, and small reductions of them. The interpreter does the arithmetic, so a folded
-// value is what the op's definition gives.
-#include <cmath>
-
+// fold-constants: computes what is known when compiling. Constants are scalars, so only results
+// whose elements are all equal can be folded: elementwise ops on splats (a scalar, perhaps moved
+// about), movement of splats, and small reductions of them. The interpreter does the arithmetic, so
+// a folded value is what the op's definition gives.
 #include "ir/base/error.h"
 #include "ir/builder.h"
 #include "ir/interpreter.h"
 #include "passes/analysis/splat.h"
 #include "passes/passes.h"
+
+#include <cmath>
 
 namespace stator {
 namespace {
@@ -64,13 +64,16 @@ std::optional<double> EvaluateElement(Graph& graph, const Node& n, Node* before)
 
 std::optional<double> Fold(Graph& graph, Node* n) {
   switch (n->op_class()) {
-    case OpClass::kElementwise: return EvaluateElement(graph, *n, n);
-    case OpClass::kMovement: return SplatOf(n->result());
+    case OpClass::kElementwise:
+      return EvaluateElement(graph, *n, n);
+    case OpClass::kMovement:
+      return SplatOf(n->result());
     case OpClass::kReduce: {
       if (n->operand(0).type().NumElements() > kMostElements) return std::nullopt;
       return Evaluate(*n, /*as_scalars=*/false);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 

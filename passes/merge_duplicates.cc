@@ -2,16 +2,17 @@
 //
 // Every op is a function of its operands and attributes, random ones included (their stream is an
 // attribute), so equal means equal. Kept apart are
-//   - forward, backward and update: merging would keep a forward value alive until the backward pass
+//   - forward, backward and update: merging would keep a forward value alive until the backward
+//   pass
 //     that is cheaper computed again, and would let mixed precision treat an update as forward;
 //   - nodes of different f32 groups before mixed precision has settled what is rounded where;
 //   - clones made on purpose, to save memory.
+#include "ir/facts.h"
+#include "passes/passes.h"
+
 #include <map>
 #include <string>
 #include <tuple>
-
-#include "ir/facts.h"
-#include "passes/passes.h"
 
 namespace stator {
 namespace {
@@ -28,8 +29,11 @@ struct KeyLess {
 };
 
 Key KeyOf(const Node& n) {
-  return {&n.op(), {n.operands().begin(), n.operands().end()}, FormatAttrs(n.attrs()),
-          n.StrFact(fact::kPhase), n.IntFact(fact::kF32Group, -1)};
+  return {&n.op(),
+          {n.operands().begin(), n.operands().end()},
+          FormatAttrs(n.attrs()),
+          n.StrFact(fact::kPhase),
+          n.IntFact(fact::kF32Group, -1)};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// mixed-precision: rewrites an f32 graph (forward, gradients, update) to compute in a low dtype, bf16
-// or f16, wherever that is harmless. Casts become explicit nodes; nobody downstream knows of a policy.
+// mixed-precision: rewrites an f32 graph (forward, gradients, update) to compute in a low dtype,
+// bf16 or f16, wherever that is harmless. Casts become explicit nodes; nobody downstream knows of a
+// policy.
 //
 //   parameters    keep f32 masters; a low-precision reader gets the shadow `<name>.bf16`, a derived
 //                 state that the update rounds anew (passes/analysis/shadows.h)
@@ -31,12 +32,12 @@ namespace {
 
 // How a value of the f32 graph is at hand in the new one.
 struct Forms {
-  Value wide, low;         // null until made
-  bool has_wide = false;   // exists in f32 without rounding anything more
-  bool has_low = false;    // exists rounded; both for parameters and constants
-  bool activation = false; // f32, and yet to be rounded where it is stored
-  std::string phase;       // of `wide`, where that is a widening of `low`
-  Value inside;            // f32, for readers of the same group
+  Value wide, low;          // null until made
+  bool has_wide = false;    // exists in f32 without rounding anything more
+  bool has_low = false;     // exists rounded; both for parameters and constants
+  bool activation = false;  // f32, and yet to be rounded where it is stored
+  std::string phase;        // of `wide`, where that is a widening of `low`
+  Value inside;             // f32, for readers of the same group
   int64_t group = -1;
   const Node* movement = nullptr;  // made on demand, in the dtype wanted
 };
@@ -44,8 +45,11 @@ struct Forms {
 class Rewriter {
  public:
   Rewriter(Graph& graph, const PassOptions& options)
-      : graph_(graph), low_(options.compute_dtype), policy_(graph, options),
-        forms_(graph.max_id()), b_(graph) {}
+      : graph_(graph),
+        low_(options.compute_dtype),
+        policy_(graph, options),
+        forms_(graph.max_id()),
+        b_(graph) {}
 
   void Run() {
     for (const auto* params : {&graph_.inputs(), &graph_.states()}) {
@@ -143,21 +147,30 @@ class Rewriter {
 
   void Rewrite(Node& n) {
     switch (policy_.PlaceOf(n)) {
-      case Place::kWide: return Wide(n);
-      case Place::kGroup: return InGroup(n);
-      case Place::kNarrow: return Narrow(n);
-      case Place::kElementwise: return Elementwise(n);
-      case Place::kReduce: return Wide(n);
-      case Place::kMovement: return Movement(n);
-      case Place::kGather: return Follow(n, /*prefer_low=*/true);
-      case Place::kFollow: return Follow(n, /*prefer_low=*/false);
+      case Place::kWide:
+        return Wide(n);
+      case Place::kGroup:
+        return InGroup(n);
+      case Place::kNarrow:
+        return Narrow(n);
+      case Place::kElementwise:
+        return Elementwise(n);
+      case Place::kReduce:
+        return Wide(n);
+      case Place::kMovement:
+        return Movement(n);
+      case Place::kGather:
+        return Follow(n, /*prefer_low=*/true);
+      case Place::kFollow:
+        return Follow(n, /*prefer_low=*/false);
     }
   }
 
   template <typename WantOf>
   Values Create(Node& n, const WantOf& want_of, AttrMap attrs, int64_t group = -1) {
     Values operands;
-    for (int i = 0; i < n.num_operands(); ++i) operands.push_back(Get(n.operand(i), want_of(i), group));
+    for (int i = 0; i < n.num_operands(); ++i)
+      operands.push_back(Get(n.operand(i), want_of(i), group));
     return b_.Create(n.op().name, operands, std::move(attrs));
   }
 
@@ -172,14 +185,16 @@ class Rewriter {
   }
 
   void Wide(Node& n) {
-    Record(n, Create(n, [](int) { return DType::kF32; }, n.attrs()));
+    Record(n, Create(
+                  n, [](int) { return DType::kF32; }, n.attrs()));
     // A constant is exact in f32 and rounded once where a low one is wanted.
     if (n.Is("constant")) FormsOf(n.result()).has_low = Managed(n.result());
   }
 
   void InGroup(Node& n) {
     const int64_t group = policy_.GroupOf(n);
-    const Values results = Create(n, [](int) { return DType::kF32; }, n.attrs(), group);
+    const Values results = Create(
+        n, [](int) { return DType::kF32; }, n.attrs(), group);
     for (int i = 0; i < n.num_results(); ++i) {
       const Value v = n.result(i);
       Forms& f = FormsOf(v);
@@ -219,15 +234,20 @@ class Rewriter {
       out->second = low_;
     }
     const auto& operands = n.op().operands;
-    Record(n, Create(n, [&](int i) {
-             return operands[std::min<size_t>(i, operands.size() - 1)].wide ? DType::kF32 : low_;
-           }, std::move(attrs)));
+    Record(n, Create(
+                  n,
+                  [&](int i) {
+                    return operands[std::min<size_t>(i, operands.size() - 1)].wide ? DType::kF32
+                                                                                   : low_;
+                  },
+                  std::move(attrs)));
   }
 
   void Elementwise(Node& n) {
     bool rounds = false;
     for (const Value& v : n.operands()) rounds = rounds || (v && IsActivation(v));
-    const Values results = Create(n, [](int) { return DType::kF32; }, n.attrs());
+    const Values results = Create(
+        n, [](int) { return DType::kF32; }, n.attrs());
     for (int i = 0; i < n.num_results(); ++i) {
       const Value v = n.result(i);
       if (rounds && Managed(v) && !policy_.IsParameterGradient(v)) {
@@ -261,7 +281,8 @@ class Rewriter {
       low = low || (v && (IsActivation(v) || (prefer_low && Managed(v) && FormsOf(v).has_low)));
     }
     const DType want = low ? low_ : DType::kF32;
-    Record(n, Create(n, [want](int) { return want; }, n.attrs()));
+    Record(n, Create(
+                  n, [want](int) { return want; }, n.attrs()));
   }
 
   Graph& graph_;

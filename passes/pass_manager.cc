@@ -1,9 +1,9 @@
 // Runs passes in order, verifies after each, and says what each one took.
-#include <chrono>
-
 #include "ir/base/error.h"
 #include "ir/verifier.h"
 #include "passes/pass.h"
+
+#include <chrono>
 
 namespace stator {
 

@@ -1,10 +1,10 @@
 #include "passes/precision_policy.h"
 
-#include <algorithm>
-
 #include "ir/base/str.h"
 #include "ir/facts.h"
 #include "ir/training.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -51,13 +51,19 @@ Place PrecisionPolicy::Classify(const Node& n) const {
   if (AllScalars(n)) return Place::kWide;
   if (n.op().precision == Precision::kComputeInF32) return Place::kNarrow;
   switch (n.op_class()) {
-    case OpClass::kElementwise: return Place::kElementwise;
+    case OpClass::kElementwise:
+      return Place::kElementwise;
     case OpClass::kReduce:
-    case OpClass::kScatter: return Place::kReduce;  // sums over unknown many, in f32
-    case OpClass::kMovement: return Place::kMovement;
-    case OpClass::kGather: return Place::kGather;
-    case OpClass::kScan: return Place::kElementwise;
-    default: return Place::kFollow;
+    case OpClass::kScatter:
+      return Place::kReduce;  // sums over unknown many, in f32
+    case OpClass::kMovement:
+      return Place::kMovement;
+    case OpClass::kGather:
+      return Place::kGather;
+    case OpClass::kScan:
+      return Place::kElementwise;
+    default:
+      return Place::kFollow;
   }
 }
 

@@ -1,10 +1,10 @@
 // Where each node of an f32 graph stands under mixed precision; mixed_precision.cc acts on it.
 #pragma once
 
-#include <set>
-
 #include "ir/graph.h"
 #include "passes/pass.h"
+
+#include <set>
 
 namespace stator {
 
@@ -27,7 +27,8 @@ class PrecisionPolicy {
   int64_t GroupOf(const Node& n) const;  // -1 outside of groups
   // Whether `v` ends in a parameter's gradient, and so is born f32.
   bool IsParameterGradient(Value v) const { return parameter_gradients_.contains(v); }
-  // Whether one node alone, of the same phase, reads `v`, and computes in f32: then `v` is not rounded.
+  // Whether one node alone, of the same phase, reads `v`, and computes in f32: then `v` is not
+  // rounded.
   bool StaysInside(Value v) const;
 
  private:

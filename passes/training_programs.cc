@@ -96,8 +96,8 @@ std::unique_ptr<Graph> UpdateGraph(const Graph& accumulate, const PassOptions& o
   const Value weight = declare(std::string(training::kWeightSum));
   const Value loss_sum = declare(std::string(training::kLossSum));
   // Without a single token every sum is 0, and so are loss and gradients.
-  const Value divisor = b.Select(b.Eq(weight, b.ConstantLike(0, weight)), b.ConstantLike(1, weight),
-                                 weight);
+  const Value divisor =
+      b.Select(b.Eq(weight, b.ConstantLike(0, weight)), b.ConstantLike(1, weight), weight);
   graph->AddOutput(std::string(training::kLoss), b.Div(loss_sum, divisor));
   graph->AddOutput(std::string(training::kWeight), weight);
   Values consumed = {weight, loss_sum};

@@ -2,16 +2,16 @@
 //
 //   stator-opt --pass canonicalize,fuse-regions model.ir
 //   stator-opt --list
+#include "ir/base/error.h"
+#include "ir/text.h"
+#include "passes/pipeline.h"
+
+#include <CLI/CLI.hpp>
+
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <sstream>
-
-#include <CLI/CLI.hpp>
-
-#include "ir/base/error.h"
-#include "ir/text.h"
-#include "passes/pipeline.h"
 
 namespace stator {
 namespace {

@@ -1,12 +1,12 @@
-// Shadows: low-precision copies of f32 parameters, kept as states `<parameter>.<dtype>` beside their
-// masters so that no program casts them anew. A shadow is `derived`: it stays out of checkpoints, and
-// whoever fills in a state table sets it to its master, rounded.
+// Shadows: low-precision copies of f32 parameters, kept as states `<parameter>.<dtype>` beside
+// their masters so that no program casts them anew. A shadow is `derived`: it stays out of
+// checkpoints, and whoever fills in a state table sets it to its master, rounded.
 #pragma once
+
+#include "ir/graph.h"
 
 #include <string>
 #include <string_view>
-
-#include "ir/graph.h"
 
 namespace stator {
 

@@ -1,9 +1,9 @@
 // Values known when compiling.
 #pragma once
 
-#include <optional>
-
 #include "ir/graph.h"
+
+#include <optional>
 
 namespace stator {
 

@@ -1,15 +1,15 @@
 // Gradients against central differences, in f64 so that the comparison is sharp.
 #include "passes/autodiff.h"
 
-#include <cmath>
-
-#include <gtest/gtest.h>
-
 #include "ir/base/error.h"
 #include "ir/builder.h"
 #include "ir/facts.h"
 #include "ir/interpreter.h"
 #include "tests/passes/random_inputs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
 
 namespace stator::testing {
 namespace {
@@ -144,9 +144,10 @@ TEST_F(AutodiffTest, composite_without_a_gradient_goes_through_its_definition) {
            .op_class = OpClass::kComposite,
            .operands = {{"x", TypeSet::kAnyFloat}},
            .infer = [](const OpView& op) { return Types{op.type(0)}; },
-           .expand = [](Builder& b, const OpView& op) {
-             return Values{b.Mul(op.in(0), b.Mul(op.in(0), op.in(0)))};
-           }});
+           .expand =
+               [](Builder& b, const OpView& op) {
+                 return Values{b.Mul(op.in(0), b.Mul(op.in(0), op.in(0)))};
+               }});
   Graph graph("f", ops);
   Builder b(graph);
   const Value x = graph.AddState("x", {DType::kF64, {3}}, {{"trainable", true}});

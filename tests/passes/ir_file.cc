@@ -1,11 +1,11 @@
 #include "tests/passes/ir_file.h"
 
+#include "ir/base/error.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#include "ir/base/error.h"
 
 namespace stator::testing {
 namespace {
@@ -117,8 +117,8 @@ Value SgdUpdate(Builder& b, const ParameterUpdate& u) {
 
 // SGD with momentum: enough of a moment for tests.
 Value MomentumUpdate(Builder& b, const ParameterUpdate& u) {
-  const Value m = b.graph().AddState(u.name + ".m", u.parameter.type(),
-                                     {{"role", std::string("moment")}});
+  const Value m =
+      b.graph().AddState(u.name + ".m", u.parameter.type(), {{"role", std::string("moment")}});
   const Value next = b.Add(b.Mul(m, 0.5), Decayed(b, u));
   b.graph().SetNextState(m, next);
   return b.Sub(u.parameter, b.Mul(next, u.learning_rate));

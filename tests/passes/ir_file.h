@@ -10,23 +10,23 @@
 //   // EXPECT error: part of the message
 #pragma once
 
+#include "passes/pass.h"
+
 #include <memory>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "passes/pass.h"
-
 namespace stator::testing {
 
 struct IrCase {
   std::string file, name;
-  int line = 0;                       // of `// CASE`
+  int line = 0;  // of `// CASE`
   std::vector<std::string> passes;
-  std::vector<std::string> options;   // "key=value"
+  std::vector<std::string> options;  // "key=value"
   std::string input;
-  std::string expect;                 // "unchanged", "error: ...", or "" for a text
+  std::string expect;  // "unchanged", "error: ...", or "" for a text
   std::string expected_text;
   // The lines of the expected text, [begin, end), counted from 0.
   int expect_line = 0, expected_begin = 0, expected_end = 0;
@@ -38,7 +38,8 @@ inline void PrintTo(const IrCase& c, std::ostream* out) { *out << c.file << ':' 
 std::vector<IrCase> ReadIrFiles(const std::string& folder);
 
 // compute_dtype, micro_batches, fuse, fast, keep_f32 (globs joined by |), target=cuda-no-attention,
-// optimizer (sgd or adam, lr 0.1), clip_norm, weight_decay, skip_non_finite. Owns what it points to.
+// optimizer (sgd or adam, lr 0.1), clip_norm, weight_decay, skip_non_finite. Owns what it points
+// to.
 struct CaseOptions {
   PassOptions pass;
   OptimizerSpec optimizer;
@@ -47,6 +48,7 @@ struct CaseOptions {
 void ParseOptions(const std::vector<std::string>& options, CaseOptions& to);
 
 // Writes `actual` in place of the expectation of the cases of one file.
-void UpdateIrFile(const std::string& file, const std::vector<std::pair<IrCase, std::string>>& actual);
+void UpdateIrFile(const std::string& file,
+                  const std::vector<std::pair<IrCase, std::string>>& actual);
 
 }  // namespace stator::testing

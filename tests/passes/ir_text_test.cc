@@ -1,12 +1,5 @@
 // Runs the .ir files of this folder. STATOR_UPDATE_TESTS=1 writes what the passes give into them
 // instead; read the difference before you commit it.
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <map>
-
-#include <gtest/gtest.h>
-
 #include "ir/base/error.h"
 #include "ir/interpreter.h"
 #include "ir/text.h"
@@ -14,6 +7,13 @@
 #include "passes/pipeline.h"
 #include "tests/passes/ir_file.h"
 #include "tests/passes/random_inputs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 
 namespace stator::testing {
 namespace {
@@ -45,7 +45,8 @@ void ExpectClose(const std::string& what, const Tensor& a, const Tensor& b, doub
     const double x = a.Get(k), y = b.Get(k);
     if (std::isnan(x) && std::isnan(y)) continue;
     const bool same_bits = x == y && std::signbit(x) == std::signbit(y);
-    if (same_bits || (tolerance > 0 && std::abs(x - y) <= tolerance * std::max(scale, 1e-3))) continue;
+    if (same_bits || (tolerance > 0 && std::abs(x - y) <= tolerance * std::max(scale, 1e-3)))
+      continue;
     FAIL() << what << "[" << k << "]: " << x << " before, " << y << " after";
   }
 }
@@ -93,7 +94,8 @@ TEST_P(IrText, Case) {
   if (actual == PrintGraph(*before)) actual = "unchanged";
 
   if (Updating()) {
-    const bool holds = c.expect.starts_with("error: ") && actual.find(c.expect.substr(7)) != actual.npos;
+    const bool holds =
+        c.expect.starts_with("error: ") && actual.find(c.expect.substr(7)) != actual.npos;
     if (!holds) Updates()[c.file].push_back({c, actual});
   } else if (c.expect.starts_with("error: ")) {
     EXPECT_TRUE(actual.starts_with("error: ")) << actual;
@@ -107,7 +109,8 @@ TEST_P(IrText, Case) {
 }
 
 std::string CaseName(const ::testing::TestParamInfo<IrCase>& info) {
-  std::string name = std::filesystem::path(info.param.file).stem().string() + "__" + info.param.name;
+  std::string name =
+      std::filesystem::path(info.param.file).stem().string() + "__" + info.param.name;
   for (char& ch : name) {
     if (!std::isalnum(static_cast<unsigned char>(ch))) ch = '_';
   }
@@ -115,7 +118,8 @@ std::string CaseName(const ::testing::TestParamInfo<IrCase>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, IrText,
-                         ::testing::ValuesIn(ReadIrFiles(STATOR_SOURCE_DIR "/tests/passes")), CaseName);
+                         ::testing::ValuesIn(ReadIrFiles(STATOR_SOURCE_DIR "/tests/passes")),
+                         CaseName);
 
 class WriteUpdates : public ::testing::Environment {
  public:

@@ -1,13 +1,13 @@
 // The pipeline as a table, the pass manager, and costs.
 #include "passes/pipeline.h"
 
-#include <set>
-
-#include <gtest/gtest.h>
-
 #include "ir/base/error.h"
 #include "ir/text.h"
 #include "passes/analysis/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
 
 namespace stator::testing {
 namespace {
@@ -42,10 +42,9 @@ constexpr char kNegatedTwice[] = R"(graph @f(%x: f32[2]) -> f32[2] {
 TEST(PassManager, times_counts_and_dumps) {
   const auto graph = ParseGraph(kNegatedTwice);
   std::vector<std::string> dumped;
-  const auto timings = PassManager({FindPass("canonicalize"), FindPass("merge-duplicates")})
-                           .Run(*graph, {}, [&](const std::string& pass, const Graph&) {
-                             dumped.push_back(pass);
-                           });
+  const auto timings =
+      PassManager({FindPass("canonicalize"), FindPass("merge-duplicates")})
+          .Run(*graph, {}, [&](const std::string& pass, const Graph&) { dumped.push_back(pass); });
   ASSERT_EQ(timings.size(), 2u);
   EXPECT_EQ(timings[0].name, "canonicalize");
   EXPECT_EQ(timings[0].nodes_before, 2);
@@ -62,7 +61,8 @@ TEST(PassManagerDeathTest, a_pass_that_breaks_the_graph_is_named) {
 }
 
 TEST(CostOf, counts_arithmetic_and_traffic) {
-  const auto graph = ParseGraph(R"(graph @f(%x: f32[8,4], %y: f32[4,2], %t: f32[100,2]) -> (f32[8,2], f32[1,2]) {
+  const auto graph =
+      ParseGraph(R"(graph @f(%x: f32[8,4], %y: f32[4,2], %t: f32[100,2]) -> (f32[8,2], f32[1,2]) {
   %0 = matmul(%x, %y) : f32[8,2]
   %1 = mul(%0, %0) : f32[8,2]
   %2 = slice(%t) {limits=[1,2], starts=[0,0]} : f32[1,2]

@@ -29,7 +29,8 @@ std::map<std::string, Tensor> RandomParams(const Graph& graph,
   for (const Param& p : graph.states()) {
     if (given.contains(p.name)) continue;
     const bool parameter = p.node->view().Str("role") == "parameter";
-    given.emplace(p.name, parameter ? RandomTensor(p.name, p.node->type()) : Tensor(p.node->type()));
+    given.emplace(p.name,
+                  parameter ? RandomTensor(p.name, p.node->type()) : Tensor(p.node->type()));
     if (!IsShadow(*p.node)) continue;
     const Tensor& master = given.at(ShadowedName(p.name));
     for (int64_t k = 0; k < master.size(); ++k) given.at(p.name).Set(k, master.Get(k));

@@ -1,11 +1,11 @@
 // Deterministic values for the inputs and states of a graph.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/graph.h"
 #include "ir/tensor.h"
+
+#include <map>
+#include <string>
 
 namespace stator::testing {
 

@@ -1,18 +1,18 @@
 // The programs of a run, executed by the interpreter over one table of states.
 #include "passes/training_programs.h"
 
-#include <cmath>
-#include <cstring>
-#include <limits>
-
-#include <gtest/gtest.h>
-
 #include "ir/base/error.h"
 #include "ir/builder.h"
 #include "ir/interpreter.h"
 #include "passes/analysis/shadows.h"
 #include "passes/pipeline.h"
 #include "tests/passes/random_inputs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
 
 namespace stator::testing {
 namespace {
@@ -25,8 +25,8 @@ OptimizerSpec Momentum() {
     return b.Div(b.Constant(0.05, DType::kF32), b.Add(step, 1));
   };
   spec.update = [](Builder& b, const ParameterUpdate& u) {
-    const Value m = b.graph().AddState(u.name + ".m", u.parameter.type(),
-                                       {{"role", std::string("moment")}});
+    const Value m =
+        b.graph().AddState(u.name + ".m", u.parameter.type(), {{"role", std::string("moment")}});
     const Value next = b.Add(b.Mul(m, 0.9), u.gradient);
     b.graph().SetNextState(m, next);
     return b.Sub(u.parameter, b.Mul(next, u.learning_rate));
@@ -47,7 +47,8 @@ std::unique_ptr<Graph> TwoLayers(int64_t rows, bool dropout = false) {
   Value h = b.Create1("gelu", {b.Add(b.MatMul(x, v), c)});
   if (dropout) {
     const Value seed = graph->AddState("seed", {DType::kU32, {2}}, {{"role", std::string("seed")}});
-    const Value step = graph->AddState("step", {DType::kI64, {}}, {{"role", std::string("counter")}});
+    const Value step =
+        graph->AddState("step", {DType::kI64, {}}, {{"role", std::string("counter")}});
     h = b.Create1("dropout", {h, seed, step}, {{"rate", 0.5}, {"stream", int64_t{3}}});
   }
   const Value y = b.MatMul(h, w);
@@ -113,14 +114,17 @@ TEST_F(TrainingProgramsTest, micro_batches_of_unequal_weight_train_as_one_batch)
     const InterpreterResult r = RunOn(*whole.train, a, batch);
     for (int m = 0; m < 3; ++m) {
       RunOn(*split.accumulate, b,
-            {{"x", Rows(batch.at("x"), 4 * m, 4 * m + 4)}, {"mask", Rows(batch.at("mask"), 4 * m, 4 * m + 4)}});
+            {{"x", Rows(batch.at("x"), 4 * m, 4 * m + 4)},
+             {"mask", Rows(batch.at("mask"), 4 * m, 4 * m + 4)}});
     }
     const InterpreterResult u = RunOn(*split.update, b, {});
     for (const char* name : {"loss", "grad_norm", "lr", "finite", "weight"}) {
-      EXPECT_NEAR(Output(*whole.train, r, name).Get(0), Output(*split.update, u, name).Get(0), 1e-5) << name;
+      EXPECT_NEAR(Output(*whole.train, r, name).Get(0), Output(*split.update, u, name).Get(0), 1e-5)
+          << name;
     }
     for (const char* name : {"v", "c", "w", "w.m"}) {
-      for (int64_t k = 0; k < a.at(name).size(); ++k) EXPECT_NEAR(a.at(name).f[k], b.at(name).f[k], 1e-5);
+      for (int64_t k = 0; k < a.at(name).size(); ++k)
+        EXPECT_NEAR(a.at(name).f[k], b.at(name).f[k], 1e-5);
     }
     EXPECT_EQ(b.at("step").i[0], step + 1);
   }
@@ -173,8 +177,10 @@ TEST_F(TrainingProgramsTest, micro_batches_draw_different_dropout_and_evaluate_d
   const TrainingGraphs graphs = BuildTrainingGraphs(*TwoLayers(6, /*dropout=*/true), options_);
   States states = StatesOf(graphs);
   const States batch = Batch(6);
-  const double first = Output(*graphs.accumulate, RunOn(*graphs.accumulate, states, batch), "loss").f[0];
-  const double second = Output(*graphs.accumulate, RunOn(*graphs.accumulate, states, batch), "loss").f[0];
+  const double first =
+      Output(*graphs.accumulate, RunOn(*graphs.accumulate, states, batch), "loss").f[0];
+  const double second =
+      Output(*graphs.accumulate, RunOn(*graphs.accumulate, states, batch), "loss").f[0];
   EXPECT_NE(first, second);
   const Tensor w = states.at("w");
   RunOn(*graphs.update, states, {});
