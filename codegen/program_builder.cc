@@ -61,7 +61,8 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph) {
     program_->inputs.push_back(std::move(input));
   }
   for (const Output& o : graph.outputs()) {
-    program_->outputs.push_back({o.name, o.value.type(), {Space::kIo, AddIo(o.value.type())}});
+    const std::string output = o.name.empty() ? StrCat("result", program_->outputs.size()) : o.name;
+    program_->outputs.push_back({output, o.value.type(), {Space::kIo, AddIo(o.value.type())}});
   }
 }
 
@@ -185,13 +186,17 @@ void PlanBuilder::AddAttention(const Node& node) {
   call.k_segments = named("k_segments"), call.key_lengths = named("key_lengths");
   call.seed = named("seed"), call.step = named("step");
   Node* self = const_cast<Node*>(&node);
+  // A result that nobody reads has no storage: the call leaves it out.
+  const auto result = [&](int i) {
+    const bool there = i < node.num_results() && StorageOf(self->result(i)).space != Space::kNone;
+    return there ? TensorOf(self->result(i)) : TensorRef{};
+  };
   if (call.backward) {
     call.out = named("out"), call.lse = named("lse"), call.dout = named("dout"), call.dlse = named("dlse");
-    call.dq = TensorOf(self->result(0)), call.dk = TensorOf(self->result(1)), call.dv = TensorOf(self->result(2));
-    if (node.num_results() > 3) call.dbias = TensorOf(self->result(3));
+    call.dq = result(0), call.dk = result(1), call.dv = result(2), call.dbias = result(3);
   } else {
-    call.out = TensorOf(self->result(0));
-    call.lse = TensorOf(self->result(1));
+    call.out = result(0);
+    call.lse = result(1);
   }
   call.causal = op.Bool("causal");
   call.window = op.Int("window");
