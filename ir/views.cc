@@ -54,9 +54,24 @@ bool IsUsedOutsideThroughViews(Value v) {
   return false;
 }
 
+namespace {
+// Library calls write all their results, wanted or not.
+bool WritesEveryResult(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::kContraction:
+    case OpClass::kAttention:
+    case OpClass::kSort:
+    case OpClass::kScatter:
+    case OpClass::kCustom: return true;
+    default: return false;
+  }
+}
+}  // namespace
+
 bool IsMaterialized(Value v) {
   const int region = RegionOf(*v.node);
   if (region < 0) return false;
+  if (WritesEveryResult(v.node->op_class())) return true;
   if (IsUsedOutsideThroughViews(v)) return true;
   for (const Use& u : UsesThroughViews(v)) {
     if (RegionOf(*u.node) != region) return true;

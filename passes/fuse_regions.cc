@@ -54,8 +54,8 @@ struct Region {
   RegionSpace space;
   bool fusible = true;
   bool alive = true;
-  std::set<int> reads;             // ids of nodes outside that it reads
-  std::vector<uint64_t> ancestors; // bit set of region ids
+  std::set<int> reads;             // ids of the storage-owning nodes that it reads
+  int first = 0, last = 0;         // places of its first and last node in the graph's order
 };
 
 class Fuser {
@@ -177,7 +177,7 @@ class Fuser {
     std::set<int> parents;
     CollectReads(*node, &parents);
     regions_[id].reads = parents;
-    AddAncestors(id, parents);
+    regions_[id].first = regions_[id].last = place_++;
     for (const int p : parents) readers_[p].push_back(id);
     if (!options_.fuse || !regions_[id].fusible) return;
 
@@ -226,45 +226,25 @@ class Fuser {
     return r;
   }
 
-  bool HasAncestor(int r, int a) const {
-    const auto& bits = regions_[r].ancestors;
-    const size_t word = static_cast<size_t>(a) / 64;
-    return word < bits.size() && (bits[word] >> (a % 64) & 1);
-  }
-
-  void SetAncestor(int r, int a) {
-    auto& bits = regions_[r].ancestors;
-    const size_t word = static_cast<size_t>(a) / 64;
-    if (bits.size() <= word) bits.resize(word + 1, 0);
-    bits[word] |= uint64_t{1} << (a % 64);
-  }
-
-  void UnionAncestors(int r, int from) {
-    auto& to = regions_[r].ancestors;
-    const auto& bits = regions_[from].ancestors;
-    if (to.size() < bits.size()) to.resize(bits.size(), 0);
-    for (size_t w = 0; w < bits.size(); ++w) to[w] |= bits[w];
-  }
-
-  void AddAncestors(int r, const std::set<int>& reads) {
-    for (const int node : reads) {
-      const int p = region_of_[node];
-      if (p < 0 || p == r) continue;
-      SetAncestor(r, p);
-      UnionAncestors(r, p);
-    }
-  }
-
-  // True when some region outside {a, b} lies on a path between them.
-  bool MergeMakesCycle(int a, int b) const {
-    for (int x = 0; x < static_cast<int>(regions_.size()); ++x) {
-      if (x == a || x == b || !regions_[x].alive) continue;
-      if ((HasAncestor(x, a) && HasAncestor(b, x)) || (HasAncestor(x, b) && HasAncestor(a, x))) {
-        return true;
+  // Whether a path leads from `from` to `to` through another region. Only regions that reach past the
+  // first node of `from` can lie on one, which keeps the search near.
+  bool HasIndirectPath(int from, int to) const {
+    std::set<int> seen = {from, to};
+    std::vector<int> pending = {to};
+    while (!pending.empty()) {
+      const int x = pending.back();
+      pending.pop_back();
+      for (const int node : regions_[x].reads) {
+        const int parent = region_of_[node];
+        if (parent == from && x != to) return true;
+        if (parent < 0 || regions_[parent].last < regions_[from].first) continue;
+        if (seen.insert(parent).second) pending.push_back(parent);
       }
     }
     return false;
   }
+
+  bool MergeMakesCycle(int a, int b) const { return HasIndirectPath(a, b) || HasIndirectPath(b, a); }
 
   bool TryMerge(int a, int b) {
     RegionSpace space = regions_[a].space;
@@ -281,25 +261,10 @@ class Fuser {
     regions_[a].space = space;
     regions_[b].alive = false;
     forward_[b] = a;
-    UnionAncestors(a, b);
-    ClearBit(a, a);
-    ClearBit(a, b);
     regions_[a].reads.insert(regions_[b].reads.begin(), regions_[b].reads.end());
-    for (int x = 0; x < static_cast<int>(regions_.size()); ++x) {
-      if (x == a || !regions_[x].alive) continue;
-      if (HasAncestor(x, b)) {
-        ClearBit(x, b);
-        SetAncestor(x, a);
-      }
-      if (HasAncestor(x, a)) UnionAncestors(x, a);
-    }
+    regions_[a].first = std::min(regions_[a].first, regions_[b].first);
+    regions_[a].last = std::max(regions_[a].last, regions_[b].last);
     return true;
-  }
-
-  void ClearBit(int r, int a) {
-    auto& bits = regions_[r].ancestors;
-    const size_t word = static_cast<size_t>(a) / 64;
-    if (word < bits.size()) bits[word] &= ~(uint64_t{1} << (a % 64));
   }
 
   bool SpaceAllowed(const RegionSpace& space, const std::vector<Node*>& nodes) const {
@@ -351,6 +316,7 @@ class Fuser {
   const PassOptions& options_;
   std::vector<Region> regions_;
   std::map<int, int> forward_;         // dead region -> where it went
+  int place_ = 0;
   std::vector<int> region_of_;         // by node id
   std::set<int> inline_;               // node ids
   std::map<int, Node*> node_by_id_;    // of nodes that are read

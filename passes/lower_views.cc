@@ -121,8 +121,9 @@ bool Takes(const Node& user, int operand, Value v) {
 
 // Sorts run along the last axis; others are turned, sorted and turned back.
 void TurnSort(Graph& graph, Node* node) {
+  if (node->op_class() != OpClass::kSort) return;
   const int rank = node->type().rank(), axis = node->view().Axis("axis");
-  if (node->op_class() != OpClass::kSort || axis == rank - 1) return;
+  if (axis == rank - 1) return;
   Dims turn;
   for (int k = 0; k < rank; ++k) turn.push_back(k == axis ? rank - 1 : k == rank - 1 ? axis : k);
   Builder b(graph, node);

@@ -22,8 +22,8 @@ struct ExecutorOptions {
   ExecutionMode mode = ExecutionMode::kGraph;
   int threads = 0;          // CPU threads; 0: what OpenMP would take
   int device = 0;           // GPU ordinal
-  std::string cache_dir;    // of compiled kernels; "": $STATOR_CACHE, $XDG_CACHE_HOME/stator or ~/.cache/stator
-  std::string tuning_file;  // GEMM algorithm choices; "": inside the cache directory
+  std::string cache_dir = {};    // of compiled kernels; "": $STATOR_CACHE, $XDG_CACHE_HOME/stator or ~/.cache/stator
+  std::string tuning_file = {};  // GEMM algorithm choices; "": inside the cache directory
   bool fast = false;        // admit non-deterministic library kernels
 };
 
