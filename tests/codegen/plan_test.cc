@@ -1,0 +1,239 @@
+// Plans as data: verification, files (also damaged and hostile ones), text.
+#include "codegen/plan.h"
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "codegen/plan_fbs.h"
+#include "ir/base/error.h"
+
+namespace stator {
+namespace {
+
+TensorRef Ref(Space space, int64_t offset, DType dtype, const Dims& shape) {
+  return {{space, offset}, {dtype, shape}, DenseStrides(shape)};
+}
+
+// One program with every kind of step.
+Plan SamplePlan() {
+  Plan plan;
+  plan.name = "sample", plan.target = "cpu";
+  plan.fingerprint = {{"onednn", "2.6.3"}, {"cpu.features", "avx2 fma"}};
+  plan.state_bytes = 4096, plan.arena_bytes = 65536, plan.io_bytes = 4096;
+  plan.states = {{"h.0/w", {DType::kF32, {16, 8}}, 0, "parameter", "decay", "normal(0.02)", true, false},
+                 {"h.0/w.m", {DType::kBF16, {16, 8}}, 512, "moment", "", "zeros", false, true}};
+  plan.modules = {{Language::kCpp, "extern \"C\" void k(void* const*) {}\n", "cpu-123", {'\x7f', 'E', 'L', 'F', '\0'}}};
+  plan.kernels = {{"k", 0}};
+  plan.notes = {"a note"};
+  Program program;
+  program.name = "train", program.arena_bytes = 40000;
+  program.inputs = {{"tokens", {DType::kI32, {2, 4}}, {Space::kIo, 0}, 100, -1, true}};
+  program.outputs = {{"loss", {DType::kF32, {}}, {Space::kIo, 256}}};
+  const auto step = [&](const std::string& name, StepWork work) {
+    program.steps.push_back({name, "h.0/mlp", std::move(work), 0, {}, 1e9, 2e6});
+  };
+  KernelCall kernel{0, {{Space::kState, 0}, {Space::kArena, 256}}};
+  kernel.grid[1] = 7, kernel.block = 128, kernel.shared_bytes = 99;
+  step("exp+add", kernel);
+  MatMulCall matmul;
+  matmul.a = Ref(Space::kArena, 0, DType::kF32, {4, 16});
+  matmul.b = Ref(Space::kState, 0, DType::kF32, {16, 8});
+  matmul.d = matmul.c = Ref(Space::kArena, 1024, DType::kF32, {4, 8});
+  matmul.epilogue = Epilogue::kBias, matmul.bias = Ref(Space::kArena, 2048, DType::kF32, {8});
+  matmul.tuning_key = "f32 4x8x16";
+  step("matmul", matmul);
+  AttentionCall attention;
+  attention.backward = true, attention.causal = true, attention.window = 3, attention.scale = 0.25;
+  attention.q_offset = 1, attention.stream = 12, attention.deterministic = false, attention.batch_chunk = 2;
+  int64_t at = 4096;
+  const auto place = [&](DType dtype, const Dims& shape) {
+    const TensorRef ref = Ref(Space::kArena, at, dtype, shape);
+    at += AlignBuffer(ref.type.Bytes());
+    return ref;
+  };
+  for (TensorRef* t : {&attention.q, &attention.out, &attention.dout, &attention.dq}) *t = place(DType::kF32, {1, 4, 2, 8});
+  for (TensorRef* t : {&attention.k, &attention.v, &attention.dk, &attention.dv}) *t = place(DType::kF32, {1, 5, 1, 8});
+  attention.lse = place(DType::kF32, {1, 2, 4});
+  attention.bias = place(DType::kF32, {1, 2, 4, 5}), attention.dbias = place(DType::kF32, {1, 2, 4, 5});
+  attention.workspace = {Space::kArena, at}, attention.workspace_bytes = 100;
+  step("attention_grad", attention);
+  step("sort", SortCall{Ref(Space::kArena, 20480, DType::kF32, {3, 9}), {}, Ref(Space::kArena, 20992, DType::kI32, {3, 9}), true, {}, 0});
+  step("segment_sum", SegmentSumCall{Ref(Space::kArena, 21504, DType::kF32, {6, 4}), Ref(Space::kIo, 0, DType::kI32, {6}),
+                                     Ref(Space::kArena, 22016, DType::kF32, {9, 4}), {Space::kArena, 24576}, 512});
+  step("fill", FillCall{{Space::kArena, 0}, 256, 255});
+  step("copy", CopyCall{{Space::kArena, 0}, {Space::kIo, 256}, 4});
+  program.steps.back().stream = 1, program.steps.back().waits = {0, 5};
+  plan.programs.push_back(program);
+  return plan;
+}
+
+std::string PathOf(const std::string& name) { return std::string(STATOR_BINARY_DIR) + "/" + name; }
+
+std::string Slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+void Spill(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+std::string MessageOf(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+std::string Complaint(const std::function<void(Plan&)>& spoil) {
+  Plan plan = SamplePlan();
+  spoil(plan);
+  return MessageOf([&] { VerifyPlan(plan); });
+}
+
+TEST(PlanFile, survives_a_round_trip) {
+  const Plan plan = SamplePlan();
+  VerifyPlan(plan);
+  const std::string path = PathOf("round_trip.plan");
+  SavePlan(plan, path);
+  const Plan loaded = LoadPlan(path);
+  EXPECT_EQ(DescribePlan(loaded, true), DescribePlan(plan, true));
+  const std::string again = PathOf("round_trip_again.plan");
+  SavePlan(loaded, again);
+  EXPECT_EQ(Slurp(again), Slurp(path));
+  const auto& kernel = std::get<KernelCall>(loaded.programs[0].steps[0].work);
+  EXPECT_EQ(kernel.grid[1], 7);
+  EXPECT_EQ(kernel.args, std::get<KernelCall>(plan.programs[0].steps[0].work).args);
+  const auto& attention = std::get<AttentionCall>(loaded.programs[0].steps[2].work);
+  EXPECT_EQ(attention.scale, 0.25);
+  EXPECT_FALSE(attention.key_lengths);
+  EXPECT_EQ(attention.dbias.type.ToString(), "f32[1,2,4,5]");
+  EXPECT_EQ(loaded.modules[0].binary, plan.modules[0].binary);
+  EXPECT_EQ(loaded.programs[0].inputs[0].ignored, -1);
+  EXPECT_EQ(loaded.programs[0].steps[6].waits, (std::vector<int>{0, 5}));
+}
+
+TEST(PlanFile, missing_foreign_and_truncated_files_are_errors) {
+  EXPECT_NE(MessageOf([] { LoadPlan("/nowhere/x.plan"); }).find("/nowhere/x.plan"), std::string::npos);
+  const std::string path = PathOf("hostile.plan");
+  Spill(path, "not a plan at all, but long enough to be read as one");
+  EXPECT_EQ(MessageOf([&] { LoadPlan(path); }), path + ": not a stator plan");
+  SavePlan(SamplePlan(), path);
+  const std::string good = Slurp(path);
+  for (size_t size = 0; size < good.size(); size += 1 + size / 16) {
+    Spill(path, good.substr(0, size));
+    EXPECT_NE(MessageOf([&] { LoadPlan(path); }), "no error") << size;
+  }
+}
+
+TEST(PlanFile, a_flipped_bit_is_found) {
+  const std::string path = PathOf("flipped.plan");
+  SavePlan(SamplePlan(), path);
+  const std::string good = Slurp(path);
+  for (size_t k = 0; k < good.size(); k += 7) {
+    std::string bad = good;
+    bad[k] = static_cast<char>(bad[k] ^ (1 << (k % 8)));
+    Spill(path, bad);
+    EXPECT_NE(MessageOf([&] { LoadPlan(path); }), "no error") << k;
+  }
+}
+
+// A file whose hash is right may hold anything: nothing of it may crash the reader.
+TEST(PlanFile, bytes_made_to_deceive_are_refused_or_verified) {
+  const std::string path = PathOf("deceiving.plan");
+  SavePlan(SamplePlan(), path);
+  const std::string good = Slurp(path);
+  const std::string body = good.substr(0, good.size() - 8);
+  std::mt19937 random(3);
+  for (int round = 0; round < 3000; ++round) {
+    std::string bad = body;
+    for (int k = 0; k < 1 + round % 4; ++k) {
+      bad[8 + random() % (bad.size() - 8)] = static_cast<char>(round % 2 == 0 ? random() : 0xff);
+    }
+    const uint64_t hash = HashBytes(bad);
+    for (int k = 0; k < 8; ++k) bad.push_back(static_cast<char>(hash >> (8 * k)));
+    Spill(path, bad);
+    try {
+      DescribePlan(LoadPlan(path), true);
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST(PlanFile, an_unknown_version_is_named) {
+  fbs::PlanT file = ToFileForm(SamplePlan());
+  file.version = 9;
+  flatbuffers::FlatBufferBuilder builder;
+  fbs::FinishPlanBuffer(builder, fbs::Plan::Pack(builder, &file));
+  std::string bytes(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+  const uint64_t hash = HashBytes(bytes);
+  for (int k = 0; k < 8; ++k) bytes.push_back(static_cast<char>(hash >> (8 * k)));
+  const std::string path = PathOf("version.plan");
+  Spill(path, bytes);
+  EXPECT_EQ(MessageOf([&] { LoadPlan(path); }),
+            path + ": the plan has format version 9, this stator reads version 1; make the plan anew");
+}
+
+TEST(PlanFile, an_old_file_stays_when_writing_fails) {
+  EXPECT_NE(MessageOf([] { SavePlan(SamplePlan(), "/proc/x.plan"); }).find("/proc/x.plan"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists("/proc/x.plan"));
+}
+
+TEST(VerifyPlan, names_step_and_fault) {
+  using Fault = std::function<void(Plan&)>;
+  const auto step = [](Plan& p, int i) -> StepWork& { return p.programs[0].steps[i].work; };
+  const std::vector<std::pair<std::string, Fault>> cases = {
+      {"plan: program train, step 0 exp+add (h.0/mlp): there is no kernel 3",
+       [&](Plan& p) { std::get<KernelCall>(step(p, 0)).kernel = 3; }},
+      {"plan: program train, step 0 exp+add (h.0/mlp): an argument is outside its space: 0 bytes at 70000 of 65536",
+       [&](Plan& p) { std::get<KernelCall>(step(p, 0)).args[1].offset = 70000; }},
+      {"plan: program train, step 0 exp+add (h.0/mlp): there is no space 9",
+       [&](Plan& p) { std::get<KernelCall>(step(p, 0)).args[1].space = static_cast<Space>(9); }},
+      {"plan: program train, step 1 matmul (h.0/mlp): shapes do not multiply: [4,15] x [16,8] -> [4,8]",
+       [&](Plan& p) { std::get<MatMulCall>(step(p, 1)).a.type.shape[1] = 15; }},
+      {"plan: program train, step 1 matmul (h.0/mlp): d overlaps an operand",
+       [&](Plan& p) { auto& m = std::get<MatMulCall>(step(p, 1)); m.d.buffer = m.c.buffer = m.a.buffer; }},
+      {"plan: program train, step 1 matmul (h.0/mlp): c overlaps d but is not d",
+       [&](Plan& p) { std::get<MatMulCall>(step(p, 1)).c.buffer.offset += 4; }},
+      {"plan: program train, step 1 matmul (h.0/mlp): a is outside its space: 2056 bytes at 65280 of 65536",
+       [&](Plan& p) {
+         auto& m = std::get<MatMulCall>(step(p, 1));
+         m.a.buffer.offset = 65280, m.a.strides = {166, 1};
+       }},
+      {"plan: program train, step 2 attention_grad (h.0/mlp): lse is absent",
+       [&](Plan& p) { std::get<AttentionCall>(step(p, 2)).lse = {}; }},
+      {"plan: program train, step 6 copy (h.0/mlp): waits for step 6",
+       [&](Plan& p) { p.programs[0].steps[6].waits = {6}; }},
+      {"plan: program train: needs 70000 bytes of an arena of 65536",
+       [](Plan& p) { p.programs[0].arena_bytes = 70000; }},
+      {"plan: program train: appears twice", [](Plan& p) { p.programs.push_back(p.programs[0]); }},
+      {"plan: state h.0/w.m: it is misaligned: offset 520", [](Plan& p) { p.states[1].offset = 520; }},
+      {"plan: state h.0/w.m: overlaps state h.0/w", [](Plan& p) { p.states[1].offset = 256; }},
+      {"plan: kernel k: there is no module 1", [](Plan& p) { p.kernels[0].module = 1; }},
+      {"plan: kernel k;x: is not an identifier", [](Plan& p) { p.kernels[0].name = "k;x"; }},
+      {"plan: program train, output loss: overlaps input tokens",
+       [](Plan& p) { p.programs[0].outputs[0].buffer.offset = 0; }},
+  };
+  for (const auto& [message, spoil] : cases) EXPECT_EQ(Complaint(spoil), message);
+  EXPECT_EQ(Complaint([](Plan&) {}), "no error");
+}
+
+TEST(DescribePlan, tells_memory_to_the_byte) {
+  const std::string text = DescribePlan(SamplePlan(), true);
+  for (const char* part : {"plan sample for cpu", "65,536 bytes", "parameter", "512 bytes", "1 of 128 elements",
+                           "in   tokens i32[2,4] in [0, 100)", "f32[4,16] x f32[16,8] -> f32[4,8] + c",
+                           "a note", "onednn 2.6.3"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+}  // namespace
+}  // namespace stator
