@@ -32,29 +32,25 @@ void CheckNothingLeft(const Plan& plan, const SafetensorsFile& file) {
   }
 }
 
-std::vector<char> RoundTo(DType dtype, const std::vector<float>& values) {
-  std::vector<char> bytes(values.size() * ByteWidth(dtype));
-  for (size_t i = 0; i < values.size(); ++i) {
-    char* out = bytes.data() + i * ByteWidth(dtype);
-    switch (dtype) {
-      case DType::kF64: {
-        const double v = values[i];
-        std::memcpy(out, &v, sizeof v);
-        break;
-      }
-      case DType::kF32:
-        std::memcpy(out, &values[i], sizeof(float));
-        break;
-      case DType::kBF16:
-      case DType::kF16: {
-        const uint16_t bits = FloatToBits16(dtype, values[i]);
-        std::memcpy(out, &bits, sizeof bits);
-        break;
-      }
-      default:
-        Fail(ErrorCode::kUnsupported, "no initializer makes ", Name(dtype));
-    }
+// The value in `dtype`, as the bytes of one element.
+void Store(DType dtype, float v, char* out) {
+  const auto put = [out](auto element) { std::memcpy(out, &element, sizeof element); };
+  switch (dtype) {
+    case DType::kF64: return put(static_cast<double>(v));
+    case DType::kF32: return put(v);
+    case DType::kBF16:
+    case DType::kF16: return put(FloatToBits16(dtype, v));
+    case DType::kI64: return put(static_cast<int64_t>(v));
+    case DType::kI32: return put(static_cast<int32_t>(v));
+    case DType::kU32: return put(static_cast<uint32_t>(v));
+    default: Fail(ErrorCode::kUnsupported, "no initializer makes ", Name(dtype));
   }
+}
+
+std::vector<char> RoundTo(DType dtype, const std::vector<float>& values) {
+  const size_t width = ByteWidth(dtype);
+  std::vector<char> bytes(values.size() * width);
+  for (size_t i = 0; i < values.size(); ++i) Store(dtype, values[i], &bytes[i * width]);
   return bytes;
 }
 
@@ -84,7 +80,8 @@ void RestoreCheckpoint(Executor& executor, const std::string& directory, Restore
 
 void InitializeStates(Executor& executor, uint64_t seed) {
   for (const StateEntry& s : executor.plan().states) {
-    if (s.derived || s.init.empty()) continue;
+    // An executor starts with every state zero.
+    if (s.derived || s.init.empty() || s.init == "zeros") continue;
     executor.WriteState(s.name, RoundTo(s.type.dtype, dsl::Initialize(s.init, s.type, seed, s.name)));
   }
   const StateEntry* key = executor.plan().FindState(training::kSeed);
