@@ -1,26 +1,21 @@
-// The only file that includes cudnn_frontend.h, which is slow to compile.
 #if STATOR_WITH_CUDNN
 #include "runtime/cuda/attention_cudnn.h"
 
-#include <cudnn_frontend.h>
+#include <cudnn.h>
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 #include <vector>
 
 #include "ir/base/error.h"
+#include "runtime/cuda/attention_graph.h"
 #include "runtime/cuda/attention_problem.h"
 #include "runtime/cuda/check.h"
+#include "runtime/kernel_cache.h"
 
 namespace stator {
 namespace {
-
-namespace fe = cudnn_frontend;
-using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
-
-enum Uid : int64_t { kQ = 1, kK, kV, kOut, kLse, kDOut, kDQ, kDK, kDV, kQueryLengths, kKeyLengths };
 
 // Chunks of one call run side by side on this many streams where the scratch suffices.
 constexpr int kMaxStreams = 4;
@@ -31,122 +26,9 @@ void CheckDnn(cudnnStatus_t status, const char* doing) {
 }
 
 struct BuiltGraph {
-  std::shared_ptr<fe::graph::Graph> graph;
-  int64_t workspace = 0;
+  std::unique_ptr<AttentionGraph> graph;
   std::string error;  // why cuDNN refused
-};
-
-class GraphBuilder {
- public:
-  explicit GraphBuilder(const AttentionProblem& p) : p_(p), graph_(*new_graph_) {
-    const auto io = p.dtype == DType::kF16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
-    graph_.set_io_data_type(io)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
-  }
-
-  BuiltGraph Build(cudnnHandle_t handle) {
-    const Tensor q = Heads("q", kQ, p_.q, p_.heads, p_.query_len);
-    const Tensor k = Heads("k", kK, p_.k, p_.kv_heads, p_.key_len);
-    const Tensor v = Heads("v", kV, p_.v, p_.kv_heads, p_.key_len);
-    p_.backward ? Backward(q, k, v) : Forward(q, k, v);
-    BuiltGraph built;
-    for (const auto& act : Acts(handle)) {
-      if (fe::error_t status = act(); status.is_bad()) {
-        built.error = status.get_message().empty()
-                          ? StrCat("cuDNN status ", static_cast<int>(status.get_code()))
-                          : status.get_message();
-        return built;
-      }
-    }
-    built.graph = new_graph_;
-    if (graph_.get_workspace_size(built.workspace).is_bad()) built.error = "no workspace size";
-    return built;
-  }
-
- private:
-  std::vector<std::function<fe::error_t()>> Acts(cudnnHandle_t handle) {
-    return {[this] { return graph_.validate(); },
-            [=, this] { return graph_.build_operation_graph(handle); },
-            [this] { return graph_.create_execution_plans({fe::HeurMode_t::A}); },
-            [this] { return graph_.check_support(); },
-            [this] { return graph_.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE); }};
-  }
-
-  void Forward(const Tensor& q, const Tensor& k, const Tensor& v) {
-    auto sdpa = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(p_.stats);
-    Mask(sdpa);
-    auto [out, lse] = graph_.sdpa(q, k, v, sdpa);
-    Place(out, kOut, p_.out, p_.heads, p_.query_len).set_output(true);
-    if (p_.stats) PlaceLse(*lse).set_output(true);
-  }
-
-  void Backward(const Tensor& q, const Tensor& k, const Tensor& v) {
-    const Tensor out = Heads("out", kOut, p_.out, p_.heads, p_.query_len);
-    const Tensor dout = Heads("dout", kDOut, p_.dout, p_.heads, p_.query_len);
-    fe::graph::Tensor_attributes stats;
-    const Tensor lse = graph_.tensor(PlaceLse(stats).set_name("lse"));
-    auto sdpa = fe::graph::SDPA_backward_attributes()
-                    .set_name("attention_grad")
-                    .set_deterministic_algorithm(p_.deterministic);
-    Mask(sdpa);
-    auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, out, dout, lse, sdpa);
-    Place(dq, kDQ, p_.dq, p_.heads, p_.query_len).set_output(true);
-    Place(dk, kDK, p_.dk, p_.kv_heads, p_.key_len).set_output(true);
-    Place(dv, kDV, p_.dv, p_.kv_heads, p_.key_len).set_output(true);
-  }
-
-  template <typename Attributes>
-  void Mask(Attributes& a) {
-    a.set_attn_scale(static_cast<float>(p_.scale));
-    if (p_.causal) {
-      a.set_diagonal_alignment(p_.bottom_right ? fe::DiagonalAlignment_t::BOTTOM_RIGHT
-                                               : fe::DiagonalAlignment_t::TOP_LEFT);
-      a.set_diagonal_band_right_bound(0);
-    }
-    // A query sees `window` keys, itself included: cuDNN masks j <= i - bound.
-    if (p_.window > 0) a.set_diagonal_band_left_bound(p_.window);
-    if (p_.key_lengths) {
-      a.set_padding_mask(true);
-      a.set_seq_len_q(Lengths("query_lengths", kQueryLengths));
-      a.set_seq_len_kv(Lengths("key_lengths", kKeyLengths));
-    }
-  }
-
-  Tensor Lengths(const char* name, Uid uid) {
-    return graph_.tensor(fe::graph::Tensor_attributes()
-                             .set_name(name)
-                             .set_uid(uid)
-                             .set_dim({p_.batch, 1, 1, 1})
-                             .set_stride({1, 1, 1, 1})
-                             .set_data_type(fe::DataType_t::INT32));
-  }
-
-  Tensor Heads(const char* name, Uid uid, const HeadStrides& s, int64_t heads, int64_t length) {
-    return graph_.tensor(fe::graph::Tensor_attributes()
-                             .set_name(name)
-                             .set_uid(uid)
-                             .set_dim({p_.batch, heads, length, p_.head_dim})
-                             .set_stride({s.b, s.h, s.t, 1}));
-  }
-
-  fe::graph::Tensor_attributes& Place(const Tensor& t, Uid uid, const HeadStrides& s, int64_t heads,
-                                      int64_t length) {
-    return t->set_uid(uid)
-        .set_dim({p_.batch, heads, length, p_.head_dim})
-        .set_stride({s.b, s.h, s.t, 1});
-  }
-
-  fe::graph::Tensor_attributes& PlaceLse(fe::graph::Tensor_attributes& t) {
-    return t.set_uid(kLse)
-        .set_data_type(fe::DataType_t::FLOAT)
-        .set_dim({p_.batch, p_.heads, p_.query_len, 1})
-        .set_stride({p_.heads * p_.query_len, p_.query_len, 1, 1});
-  }
-
-  const AttentionProblem& p_;
-  std::shared_ptr<fe::graph::Graph> new_graph_ = std::make_shared<fe::graph::Graph>();
-  fe::graph::Graph& graph_;
+  int64_t workspace() const { return graph == nullptr ? 0 : graph->workspace(); }
 };
 
 // The streams and events chunks fan out over; shared by all steps of one handle.
@@ -168,7 +50,7 @@ class AttentionStep : public CudaStep {
  public:
   struct Piece {
     const BuiltGraph* built;
-    std::unordered_map<int64_t, void*> pointers;
+    AttentionPointers pointers;
     char* workspace;
   };
 
@@ -186,11 +68,8 @@ class AttentionStep : public CudaStep {
       const int lane = static_cast<int>(i) % streams_;
       CheckDnn(cudnnSetStream(handle_, lane == 0 ? stream : Lane(lane)), "set the stream");
       Piece& piece = pieces_[i];
-      fe::error_t status =
-          piece.built->graph->execute(handle_, piece.pointers, piece.workspace);
-      if (status.is_bad()) {
-        Fail(ErrorCode::kEnvironment, name_, ": cudnn attention: ", status.get_message());
-      }
+      const std::string fault = piece.built->graph->Run(handle_, piece.pointers, piece.workspace);
+      if (!fault.empty()) Fail(ErrorCode::kEnvironment, name_, ": cudnn attention: ", fault);
     }
     for (int lane = 1; lane < streams_; ++lane) {
       const cudaEvent_t joined = lanes_.joined[static_cast<size_t>(lane) - 1].get();
@@ -212,7 +91,10 @@ class AttentionStep : public CudaStep {
 }  // namespace
 
 struct CudnnAttention::Impl {
-  Impl() { CheckDnn(cudnnCreate(&handle), "create a handle"); }
+  Impl(const std::string& device, const std::string& cache_dir)
+      : cache(cache_dir), versions(StrCat("cudnn ", cudnnGetVersion(), " on ", device, " ")) {
+    CheckDnn(cudnnCreate(&handle), "create a handle");
+  }
   ~Impl() {
     graphs.clear();
     (void)cudnnDestroy(handle);
@@ -220,8 +102,18 @@ struct CudnnAttention::Impl {
 
   const BuiltGraph& Get(const AttentionProblem& problem) {
     const auto [at, fresh] = graphs.try_emplace(problem.Key());
-    if (fresh) at->second = GraphBuilder(problem).Build(handle);
-    return at->second;
+    BuiltGraph& built = at->second;
+    if (!fresh) return built;
+    const std::string facts = versions + problem.Key();
+    const std::string key = Hex64(HashBytes(facts)) + Hex64(HashBytes(facts, 1));
+    if (const auto bytes = cache.Load(key, "cudnn")) built.graph = ReadAttentionGraph(*bytes, handle);
+    if (built.graph != nullptr) return built;
+    built.graph = BuildAttentionGraph(problem, handle, &built.error);
+    if (built.graph == nullptr) return built;
+    if (const std::vector<char> bytes = built.graph->Serialize(); !bytes.empty()) {
+      cache.Store(key, "cudnn", std::span<const char>(bytes));
+    }
+    return built;
   }
 
   // [B] i32, every entry `length`.
@@ -236,6 +128,8 @@ struct CudnnAttention::Impl {
     return memory.data();
   }
 
+  KernelCache cache;
+  std::string versions;
   cudnnHandle_t handle = nullptr;
   std::map<std::string, BuiltGraph> graphs;
   std::map<std::pair<int64_t, int64_t>, DeviceMemory> lengths;
@@ -250,7 +144,8 @@ LibraryFact CudnnFact() {
           found && info.dli_fname != nullptr ? info.dli_fname : "", ""};
 }
 
-CudnnAttention::CudnnAttention() : impl_(std::make_unique<Impl>()) {}
+CudnnAttention::CudnnAttention(const std::string& device_name, const std::string& cache_dir)
+    : impl_(std::make_unique<Impl>(device_name, cache_dir)) {}
 CudnnAttention::~CudnnAttention() = default;
 
 bool CudnnAttention::Supports(const AttentionQuery& query, std::string* why) {
@@ -262,7 +157,7 @@ bool CudnnAttention::Supports(const AttentionQuery& query, std::string* why) {
 
 int64_t CudnnAttention::Workspace(const AttentionQuery& query) {
   if (!WhyNotFused(query).empty()) return 0;
-  return impl_->Get(ProblemOf(query)).workspace;
+  return impl_->Get(ProblemOf(query)).workspace();
 }
 
 CudaStepPtr CudnnAttention::Prepare(const AttentionCall& call, const SpaceMap& spaces,
@@ -275,9 +170,9 @@ CudaStepPtr CudnnAttention::Prepare(const AttentionCall& call, const SpaceMap& s
       Fail(ErrorCode::kUnsupported, name, ": cudnn ", CudnnFact().version,
            " takes no such attention: ", built.error);
     }
-    if (built.workspace > call.workspace_bytes) {
+    if (built.workspace() > call.workspace_bytes) {
       Fail(ErrorCode::kEnvironment, name, ": cudnn ", CudnnFact().version, " wants ",
-           built.workspace, " bytes of scratch for ", entries, " batch entries, the plan has ",
+           built.workspace(), " bytes of scratch for ", entries, " batch entries, the plan has ",
            call.workspace_bytes, ": compile the plan again with this cuDNN");
     }
     return built;
@@ -287,10 +182,10 @@ CudaStepPtr CudnnAttention::Prepare(const AttentionCall& call, const SpaceMap& s
   for (int64_t first = 0; first < batch; first += chunk) {
     const int64_t entries = std::min(chunk, batch - first);
     const BuiltGraph& built = graph_for(entries);
-    stride = std::max(stride, (built.workspace + kBufferAlignment - 1) / kBufferAlignment *
+    stride = std::max(stride, (built.workspace() + kBufferAlignment - 1) / kBufferAlignment *
                                   kBufferAlignment);
     AttentionStep::Piece piece{&built, {}, nullptr};
-    const auto add = [&](Uid uid, const TensorRef& t) {
+    const auto add = [&](AttentionUid uid, const TensorRef& t) {
       if (!t) return;
       piece.pointers[uid] =
           spaces(t.buffer) + first * t.strides[0] * ByteWidth(t.type.dtype);

@@ -18,7 +18,9 @@ LibraryFact CudnnFact();
 // One handle and the graphs built for it: equal problems share one.
 class CudnnAttention {
  public:
-  CudnnAttention();  // for the current device
+  // For the current device. Built graphs are kept in the kernel cache at `cache_dir`, by problem,
+  // device and library versions: reading one takes milliseconds, building one up to a second.
+  CudnnAttention(const std::string& device_name, const std::string& cache_dir);
   ~CudnnAttention();
 
   // Whether cuDNN takes the problem, and the scratch it wants, by building its graph. The answer

@@ -9,7 +9,7 @@ struct CudnnAttention::Impl {};
 
 LibraryFact CudnnFact() { return {"cuDNN", "", "", "this build has no cuDNN attention"}; }
 
-CudnnAttention::CudnnAttention() = default;
+CudnnAttention::CudnnAttention(const std::string&, const std::string&) {}
 CudnnAttention::~CudnnAttention() = default;
 
 bool CudnnAttention::Supports(const AttentionQuery&, std::string* why) {

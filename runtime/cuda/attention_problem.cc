@@ -39,6 +39,9 @@ std::string WhyNotFused(const AttentionQuery& q) {
   if (q.dropout) return "cuDNN's dropout does not use Stator's counter";
   if (q.has_window && !q.causal) return "a window needs a causal mask";
   if (q.has_window && q.query_len > q.key_len) return "a window needs as many keys as queries";
+  if (q.has_window && q.has_key_lengths) {
+    return "a window beside key lengths leaves rows without keys, for which cuDNN gives NaN";
+  }
   return "";
 }
 
@@ -83,6 +86,7 @@ AttentionProblem ProblemOf(const AttentionCall& c, int64_t batch, const std::str
   if (c.v.type.dim(3) != p.head_dim) refuse("q and v heads differ in size");
   if (p.causal && c.q_offset != 0) {
     p.bottom_right = c.q_offset == p.key_len - p.query_len;
+    if (p.key_lengths) refuse("cuDNN counts a query offset from the last key");
     if (!p.bottom_right) refuse(StrCat("the query offset ", c.q_offset, " fits neither corner"));
   }
   const Dims lse_shape = {c.q.type.dim(0), p.heads, p.query_len};

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "ir/base/error.h"
+#include "runtime/cuda/attention_clear.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/kernels/sources.h"
 #include "runtime/cuda/nvrtc.h"
@@ -81,10 +82,11 @@ StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, Ke
     : plan_(plan), options_(options) {
   // Everything that has to be compiled, at once; the plan's own binaries come first in `modules_`.
   std::set<std::string> segment_sources;
-  bool sorts = false;
+  bool sorts = false, clears = false;
   for (const Program& program : plan.programs) {
     for (const PlanStep& step : program.steps) {
       sorts |= std::holds_alternative<SortCall>(step.work);
+      if (const auto* call = std::get_if<AttentionCall>(&step.work)) clears |= NeedsClear(*call);
       if (const auto* call = std::get_if<SegmentSumCall>(&step.work)) {
         sorts = true;
         segment_sources.insert(SegmentSumSourceFor(*call, NameOf(program, step)));
@@ -101,6 +103,7 @@ StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, Ke
     }
   }
   if (sorts) sources.push_back({"sort", kSortSource});
+  if (clears) sources.push_back({"attention_clear", kAttentionClearSource});
   for (const std::string& source : segment_sources) sources.push_back({"segment_sum", source});
 
   const std::vector<std::vector<char>> cubins = CompileCudaCached(sources, options.sm, cache);
@@ -110,6 +113,7 @@ StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, Ke
     modules_.emplace_back(binary.empty() ? cubins[next++] : binary, StrCat(plan.name, "_", i));
   }
   if (sorts) sort_.emplace(cubins[next++], "sort");
+  if (clears) clear_.emplace(cubins[next++], "attention_clear");
   for (const std::string& source : segment_sources) {
     segment_.emplace(source, CudaLibrary(cubins[next++], "segment_sum"));
   }
@@ -125,7 +129,7 @@ CublasLt& StepBuilder::lt() {
 }
 
 CudnnAttention& StepBuilder::cudnn() {
-  if (cudnn_ == nullptr) cudnn_ = std::make_unique<CudnnAttention>();
+  if (cudnn_ == nullptr) cudnn_ = std::make_unique<CudnnAttention>(options_.device_name, options_.cache_dir);
   return *cudnn_;
 }
 
@@ -164,7 +168,9 @@ CudaStepPtr StepBuilder::Build(const Program& program, const PlanStep& step, con
       return b.lt().Prepare(call, spaces, own, name);
     }
     CudaStepPtr operator()(const AttentionCall& call) const {
-      return b.cudnn().Prepare(call, spaces, name);
+      CudaStepPtr step = b.cudnn().Prepare(call, spaces, name);
+      if (!NeedsClear(call)) return step;
+      return ClearAfter(std::move(step), call, spaces, *b.clear_);
     }
     CudaStepPtr operator()(const SortCall& call) const {
       return PrepareSort(call, spaces, own != nullptr ? own : spaces(call.workspace), *b.sort_, name);

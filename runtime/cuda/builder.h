@@ -23,6 +23,7 @@ struct StepBuilderOptions {
   int sm = 0;
   std::string device_name;
   std::string tuning_file;
+  std::string cache_dir;
   MatMulOptions matmul;
 };
 
@@ -50,7 +51,7 @@ class StepBuilder {
   const Plan& plan_;
   StepBuilderOptions options_;
   std::vector<CudaLibrary> modules_;
-  std::optional<CudaLibrary> sort_;
+  std::optional<CudaLibrary> sort_, clear_;
   std::map<std::string, CudaLibrary> segment_;  // by source
   std::unique_ptr<CublasLt> lt_;
   std::unique_ptr<CudnnAttention> cudnn_;

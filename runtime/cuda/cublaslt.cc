@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "ir/base/error.h"
 #include "runtime/cuda/check.h"
+#include "runtime/cuda/lt_product.h"
 #include "runtime/cuda/matmul_layout.h"
 #include "runtime/cuda/tuning.h"
 
@@ -18,67 +18,10 @@ namespace {
 
 constexpr int kCandidates = 8;
 
-void CheckLt(cublasStatus_t status, const std::string& doing) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  Fail(ErrorCode::kEnvironment, "cublaslt: ", doing, ": ", cublasLtGetStatusName(status));
-}
-
-cudaDataType DataType(DType dtype, const std::string& name) {
-  switch (dtype) {
-    case DType::kF64: return CUDA_R_64F;
-    case DType::kF32: return CUDA_R_32F;
-    case DType::kBF16: return CUDA_R_16BF;
-    case DType::kF16: return CUDA_R_16F;
-    default:
-      Fail(ErrorCode::kUnsupported, name, ": cuBLASLt multiplies f64, f32, bf16 and f16, not ",
-           Name(dtype));
-  }
-}
-
-template <typename T, cublasStatus_t (*Destroy)(T)>
-struct LtHandle {
-  T handle = nullptr;
-  LtHandle() = default;
-  LtHandle(LtHandle&& o) noexcept : handle(std::exchange(o.handle, nullptr)) {}
-  LtHandle& operator=(LtHandle&& o) noexcept {
-    std::swap(handle, o.handle);
-    return *this;
-  }
-  ~LtHandle() {
-    if (handle != nullptr) (void)Destroy(handle);
-  }
-};
-using LtDesc = LtHandle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using LtLayout = LtHandle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using LtPreference = LtHandle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
-
-template <typename T>
-void SetDesc(const LtDesc& desc, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  CheckLt(cublasLtMatmulDescSetAttribute(desc.handle, attribute, &value, sizeof value),
-          "describe a product");
-}
-
 template <typename T>
 void SetPreference(const LtPreference& p, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
   CheckLt(cublasLtMatmulPreferenceSetAttribute(p.handle, attribute, &value, sizeof value),
           "set a preference");
-}
-
-LtLayout MakeLayout(const LtMatrix& m, int64_t batch, const std::string& name) {
-  LtLayout layout;
-  CheckLt(cublasLtMatrixLayoutCreate(&layout.handle, DataType(m.dtype, name),
-                                     static_cast<uint64_t>(m.rows), static_cast<uint64_t>(m.cols),
-                                     m.ld),
-          "describe a matrix");
-  const int32_t count = static_cast<int32_t>(batch);
-  CheckLt(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                           sizeof count),
-          "describe a batch");
-  CheckLt(cublasLtMatrixLayoutSetAttribute(layout.handle,
-                                           CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                           &m.batch_stride, sizeof m.batch_stride),
-          "describe a batch");
-  return layout;
 }
 
 cublasLtEpilogue_t LtEpilogue(Epilogue epilogue) {
@@ -91,73 +34,22 @@ cublasLtEpilogue_t LtEpilogue(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// K = 0, or nothing at all: d is c, or zero.
-class NoTerms : public CudaStep {
- public:
-  NoTerms(const MatMulCall& call, const SpaceMap& spaces, const std::string& name)
-      : to_(spaces(call.d.buffer)), from_(spaces(call.c.buffer)),
-        bytes_(static_cast<size_t>(call.d.type.Bytes())) {
-    const Dims dense = DenseStrides(call.d.type.shape);
-    if (call.epilogue != Epilogue::kNone ||
-        (bytes_ > 0 && (call.d.strides != dense || (call.c && call.c.strides != dense)))) {
-      Fail(ErrorCode::kUnsupported, name, ": matmul over no terms with strides or an epilogue");
-    }
-  }
-  void Enqueue(cudaStream_t stream) override {
-    if (bytes_ == 0 || to_ == from_) return;
-    CheckCuda(from_ == nullptr
-                  ? cudaMemsetAsync(to_, 0, bytes_, stream)
-                  : cudaMemcpyAsync(to_, from_, bytes_, cudaMemcpyDeviceToDevice, stream),
-              "fill an empty product");
-  }
-
- private:
-  char *to_, *from_;
-  size_t bytes_;
-};
-
-struct Product : CudaStep {
-  void Enqueue(cudaStream_t stream) override { Loop(0, pointer, stream); }
-
-  void Loop(size_t depth, char* const (&at)[kLtOperands], cudaStream_t stream) {
-    if (depth == problem.loops.size()) return Run(at, stream);
-    const LtLoop& loop = problem.loops[depth];
-    for (int64_t i = 0; i < loop.count; ++i) {
-      char* here[kLtOperands];
-      for (int o = 0; o < kLtOperands; ++o) {
-        here[o] = at[o] + i * loop.stride[o] * ByteWidth(problem.matrix[o].dtype);
-      }
-      Loop(depth + 1, here, stream);
-    }
-  }
-
-  void Run(char* const (&at)[kLtOperands], cudaStream_t stream) {
-    if (!problem.loops.empty() && problem.epilogue >= Epilogue::kGeluTanhAux) {
-      SetDesc(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at[kLtAux]);
-    }
-    const double one = 1, zero = 0;
-    const float one_f = 1, zero_f = 0;
-    const bool wide = problem.matrix[kLtA].dtype == DType::kF64;
-    const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
-    const void* no_c = wide ? static_cast<const void*>(&zero) : &zero_f;
-    CheckLt(cublasLtMatmul(lt, desc.handle, alpha, at[kLtA], layout[kLtA].handle, at[kLtB],
-                           layout[kLtB].handle, problem.has_c ? alpha : no_c, at[kLtC],
-                           layout[kLtC].handle, at[kLtD], layout[kLtD].handle, &algorithm, workspace,
-                           static_cast<size_t>(kMatMulWorkspace), stream),
-            name + ": run " + problem.Key());
-  }
-
-  cublasLtHandle_t lt = nullptr;
-  LtProblem problem;
-  LtDesc desc;
-  LtLayout layout[kLtAux];
-  char* pointer[kLtOperands] = {};
-  char* workspace = nullptr;
-  cublasLtMatmulAlgo_t algorithm{};
-  std::string name;
-};
-
 }  // namespace
+
+void FillWithNoise(const DeviceMemory& memory) {
+  std::vector<uint32_t> noise(size_t{1} << 20);
+  uint32_t state = 1;
+  for (uint32_t& word : noise) {
+    state = state * 1664525u + 1013904223u;
+    word = (state & 0x807f807fu) | 0x3f003f00u;  // signs and mantissas, exponents of 0.5 to 1
+  }
+  const int64_t block = static_cast<int64_t>(noise.size()) * 4;
+  for (int64_t at = 0; at < memory.bytes(); at += block) {
+    const size_t bytes = static_cast<size_t>(std::min(memory.bytes() - at, block));
+    CheckCuda(cudaMemcpy(memory.data() + at, noise.data(), bytes, cudaMemcpyHostToDevice),
+              "fill with noise");
+  }
+}
 
 struct CublasLt::Impl {
   Impl(const std::string& device, const std::string& path, const MatMulOptions& o)
@@ -166,11 +58,11 @@ struct CublasLt::Impl {
   }
   ~Impl() { (void)cublasLtDestroy(lt); }
 
-  void Describe(Product& p, const MatMulCall& call, const SpaceMap& spaces);
-  std::vector<cublasLtMatmulAlgo_t> Candidates(const Product& p) const;
-  bool Takes(const Product& p, const cublasLtMatmulAlgo_t& algorithm) const;
-  double Time(Product& p, const cublasLtMatmulAlgo_t& algorithm);
-  cublasLtMatmulAlgo_t Choose(Product& p, const std::string& key);
+  void Describe(LtProduct& p, const MatMulCall& call, const SpaceMap& spaces);
+  std::vector<cublasLtMatmulAlgo_t> Candidates(const LtProduct& p) const;
+  bool Takes(const LtProduct& p, const cublasLtMatmulAlgo_t& algorithm) const;
+  double Time(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm);
+  cublasLtMatmulAlgo_t Choose(LtProduct& p, const std::string& key);
 
   MatMulOptions options;
   TuningFile tuning;
@@ -178,7 +70,7 @@ struct CublasLt::Impl {
   std::map<std::string, cublasLtMatmulAlgo_t> chosen;
 };
 
-void CublasLt::Impl::Describe(Product& p, const MatMulCall& call, const SpaceMap& spaces) {
+void CublasLt::Impl::Describe(LtProduct& p, const MatMulCall& call, const SpaceMap& spaces) {
   const LtProblem& q = p.problem;
   const DType in = q.matrix[kLtA].dtype;
   const cublasComputeType_t compute =
@@ -199,7 +91,7 @@ void CublasLt::Impl::Describe(Product& p, const MatMulCall& call, const SpaceMap
   if (call.bias) {
     SetDesc(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, spaces(call.bias.buffer));
     SetDesc(p.desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-            static_cast<int32_t>(DataType(q.bias, p.name)));
+            static_cast<int32_t>(LtDataType(q.bias, p.name)));
   }
   if (call.aux) {
     const LtMatrix& aux = q.matrix[kLtAux];
@@ -207,10 +99,10 @@ void CublasLt::Impl::Describe(Product& p, const MatMulCall& call, const SpaceMap
     SetDesc(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, aux.ld);
     SetDesc(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, aux.batch_stride);
   }
-  for (int o = 0; o < kLtAux; ++o) p.layout[o] = MakeLayout(q.matrix[o], q.batch, p.name);
+  for (int o = 0; o < kLtAux; ++o) p.layout[o] = MakeLtLayout(q.matrix[o], q.batch, p.name);
 }
 
-std::vector<cublasLtMatmulAlgo_t> CublasLt::Impl::Candidates(const Product& p) const {
+std::vector<cublasLtMatmulAlgo_t> CublasLt::Impl::Candidates(const LtProduct& p) const {
   LtPreference preference;
   CheckLt(cublasLtMatmulPreferenceCreate(&preference.handle), "create a preference");
   SetPreference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -240,7 +132,7 @@ std::vector<cublasLtMatmulAlgo_t> CublasLt::Impl::Candidates(const Product& p) c
   return found;
 }
 
-bool CublasLt::Impl::Takes(const Product& p, const cublasLtMatmulAlgo_t& algorithm) const {
+bool CublasLt::Impl::Takes(const LtProduct& p, const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = cublasLtMatmulAlgoCheck(
       lt, p.desc.handle, p.layout[kLtA].handle, p.layout[kLtB].handle, p.layout[kLtC].handle,
@@ -250,7 +142,7 @@ bool CublasLt::Impl::Takes(const Product& p, const cublasLtMatmulAlgo_t& algorit
 }
 
 // Milliseconds of a run, the least of three rounds.
-double CublasLt::Impl::Time(Product& p, const cublasLtMatmulAlgo_t& algorithm) {
+double CublasLt::Impl::Time(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm) {
   constexpr int kRounds = 3, kRuns = 3;
   const CudaStream stream = MakeStream();
   cudaEvent_t raw[2];
@@ -271,7 +163,7 @@ double CublasLt::Impl::Time(Product& p, const cublasLtMatmulAlgo_t& algorithm) {
   return best;
 }
 
-cublasLtMatmulAlgo_t CublasLt::Impl::Choose(Product& p, const std::string& key) {
+cublasLtMatmulAlgo_t CublasLt::Impl::Choose(LtProduct& p, const std::string& key) {
   static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmBits));
   cublasLtMatmulAlgo_t algorithm{};
   if (const auto tuned = tuning.Find(key)) {
@@ -304,11 +196,12 @@ CublasLt::~CublasLt() = default;
 CudaStepPtr CublasLt::Prepare(const MatMulCall& call, const SpaceMap& spaces, char* workspace,
                               const std::string& name) {
   LtProblem problem = MapMatMul(call, name);
-  if (problem.empty || problem.no_terms) return std::make_unique<NoTerms>(call, spaces, name);
-  auto product = std::make_unique<Product>();
+  if (problem.empty || problem.no_terms) return MakeProductOfNoTerms(call, spaces, name);
+  auto product = std::make_unique<LtProduct>();
   product->lt = impl_->lt;
   product->name = name;
   product->workspace = workspace;
+  product->workspace_bytes = static_cast<size_t>(kMatMulWorkspace);
   product->problem = std::move(problem);
   impl_->Describe(*product, call, spaces);
   const std::string key = StrCat(call.tuning_key, call.tuning_key.empty() ? "" : " | ",

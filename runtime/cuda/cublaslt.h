@@ -19,12 +19,16 @@ struct MatMulOptions {
   bool search = false;  // time the heuristic's candidates for problems the tuning file lacks
 };
 
+// Random numbers near 1 in any float dtype: algorithms are timed on these, since a chip runs faster
+// on zeros.
+void FillWithNoise(const DeviceMemory& memory);
+
 // Chooses among algorithms whose bits repeat from run to run: split-K reductions in a fixed order,
 // in f32. The choice depends on tuning key, problem, device and library version alone: the tuning
 // file's where it has one, the fastest of the heuristic's first eight when searching, else its first.
 class CublasLt {
  public:
-  // The tuning file is written at destruction time only by SaveTuning.
+  // The tuning file is written by SaveTuning alone.
   CublasLt(const std::string& device_name, const std::string& tuning_file,
            const MatMulOptions& options);
   ~CublasLt();

@@ -69,7 +69,7 @@ void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOpt
   const std::string tuning =
       options.tuning_file.empty() ? cache.dir() + "/tuning.json" : options.tuning_file;
   builder_ = std::make_unique<StepBuilder>(
-      plan_, StepBuilderOptions{device.sm, device.name, tuning, matmul}, cache);
+      plan_, StepBuilderOptions{device.sm, device.name, tuning, cache.dir(), matmul}, cache);
 
   std::vector<int64_t> needs(static_cast<size_t>(streams_->size()), 0);
   for (const Program& program : plan_.programs) {
@@ -79,7 +79,9 @@ void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOpt
     }
   }
   for (const int64_t need : needs) workspaces_.emplace_back(need, "library workspace");
-  if (matmul.search) FillWithNoise();
+  if (matmul.search) {
+    for (const DeviceMemory* memory : {&state_, &arena_, &io_}) FillWithNoise(*memory);
+  }
 
   int64_t in = 0, out = 0;
   for (const Program& program : plan_.programs) {
@@ -104,24 +106,6 @@ void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOpt
     upload.block = DeviceMemory(in, "uploads");
     upload.arrived = MakeEvent();
     upload.consumed = MakeEvent();
-  }
-}
-
-// Algorithms are timed on random numbers near 1 in any dtype: a chip runs faster on zeros.
-void CudaExecutor::FillWithNoise() {
-  std::vector<uint32_t> noise(size_t{1} << 20);
-  uint32_t state = 1;
-  for (uint32_t& word : noise) {
-    state = state * 1664525u + 1013904223u;
-    word = (state & 0x807f807fu) | 0x3f003f00u;
-  }
-  for (const DeviceMemory* memory : {&state_, &arena_, &io_}) {
-    for (int64_t at = 0; at < memory->bytes(); at += static_cast<int64_t>(noise.size()) * 4) {
-      const size_t bytes = static_cast<size_t>(
-          std::min<int64_t>(memory->bytes() - at, static_cast<int64_t>(noise.size()) * 4));
-      CheckCuda(cudaMemcpy(memory->data() + at, noise.data(), bytes, cudaMemcpyHostToDevice),
-                "fill with noise");
-    }
   }
 }
 

@@ -51,7 +51,6 @@ class CudaExecutor : public Executor {
 
   void Allocate();
   void BuildPrograms(const ExecutorOptions& options, const MatMulOptions& matmul);
-  void FillWithNoise();
   void ZeroSpaces();
   ProgramRunner& Find(const std::string& program);
   void PackInputs(Slot& slot, const std::map<std::string, Bytes>& inputs);

@@ -7,6 +7,7 @@
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/device.h"
 #include "runtime/executor.h"
+#include "runtime/kernel_cache.h"
 
 namespace stator {
 namespace {
@@ -60,7 +61,7 @@ class CudaTarget : public Target {
   // Created when first asked: a plan without attention needs no cuDNN.
   CudnnAttention& cudnn() const {
     const std::lock_guard lock(mutex_);
-    if (cudnn_ == nullptr) cudnn_ = std::make_unique<CudnnAttention>();
+    if (cudnn_ == nullptr) cudnn_ = std::make_unique<CudnnAttention>(info_.name, KernelCacheDir(""));
     return *cudnn_;
   }
 

@@ -7,7 +7,7 @@
 namespace stator {
 namespace {
 
-constexpr int64_t kTile = 4096;  // as in kernels/sort_source.cc
+constexpr int64_t kTile = 1024;  // as in kernels/sort_source.cc
 constexpr int kDigitBits = 8;
 
 int64_t Tiles(int64_t n) { return std::max<int64_t>(1, (n + kTile - 1) / kTile); }

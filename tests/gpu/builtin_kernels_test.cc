@@ -20,6 +20,10 @@ TEST_P(BuiltinKernels, segment_sum_compiles) {
   EXPECT_FALSE(CompileCuda(source, GetParam(), "segment_sum").empty());
 }
 
+TEST_P(BuiltinKernels, attention_clear_compiles) {
+  EXPECT_FALSE(CompileCuda(kAttentionClearSource, GetParam(), "attention_clear").empty());
+}
+
 TEST(BuiltinKernelSources, segment_sum_compiles_for_every_dtype) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kI32, DType::kU32}) {
     const int wide = 16 / ByteWidth(dtype);

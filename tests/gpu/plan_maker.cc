@@ -195,6 +195,10 @@ double RelativeError(const std::vector<double>& got, const std::vector<double>& 
   if (got.size() != want.size()) return std::numeric_limits<double>::infinity();
   double difference = 0, norm = 0;
   for (size_t i = 0; i < got.size(); ++i) {
+    if (got[i] == want[i]) {  // also infinities
+      norm += std::isfinite(want[i]) ? want[i] * want[i] : 0;
+      continue;
+    }
     if (std::isnan(got[i]) != std::isnan(want[i])) return std::numeric_limits<double>::infinity();
     difference += (got[i] - want[i]) * (got[i] - want[i]);
     norm += want[i] * want[i];

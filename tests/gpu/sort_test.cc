@@ -56,7 +56,9 @@ void CheckSort(DType dtype, int64_t rows, int64_t n, bool descending, bool with_
     }
   }
   ASSERT_EQ(indices, want);
-  if (with_values) EXPECT_EQ(out.at("values"), ToBytes(dtype, values));
+  if (with_values) {
+    EXPECT_EQ(out.at("values"), ToBytes(dtype, values));
+  }
 }
 
 TEST(Sort, is_stable_with_nan_last_in_every_dtype) {

@@ -70,39 +70,6 @@ extern "C" __global__ void segment_plan(const u32* keys, u32 n, u32 rows, u32* s
   }
 }
 
-// Rows of at most 8 occurrences; a thread owns V columns of a row.
-extern "C" __global__ void __launch_bounds__(256)
-segment_short(const IN* updates, u64 stride, const u32* order, const u32* starts, OUT* out,
-              u32 rows, u32 columns) {
-  const u64 id = blockIdx.x * (u64)blockDim.x + threadIdx.x;
-  const u64 row = id / columns;
-  if (row >= rows) return;
-  const u64 column = id % columns * V;
-  const u32 begin = starts[row], m = starts[row + 1] - begin;
-  if (m > kShort) return;
-  InPack x[kShort];
-#pragma unroll
-  for (u32 k = 0; k < kShort; ++k) {
-    if (k < m) x[k] = *(const InPack*)(updates + order[begin + k] * stride + column);
-  }
-  AccPack sum;
-#pragma unroll
-  for (int c = 0; c < V; ++c) {
-    ACC lane[kShort];
-#pragma unroll
-    for (u32 k = 0; k < kShort; ++k) lane[k] = k < m ? From(x[k].v[c]) : ACC(0);
-#pragma unroll
-    for (u32 s = 1; s < kShort; s *= 2) {
-#pragma unroll
-      for (u32 k = 0; k + s < kShort; k += 2 * s) {
-        if (k + s < m) lane[k] = lane[k] + lane[k + s];
-      }
-    }
-    sum.v[c] = lane[0];
-  }
-  *(OutPack*)(out + row * (u64)columns * V + column) = Narrow(sum);
-}
-
 AccPack Widen(const InPack& x) {
   AccPack y;
 #pragma unroll
@@ -114,6 +81,38 @@ AccPack Add(const AccPack& x, const AccPack& y) {
 #pragma unroll
   for (int c = 0; c < V; ++c) z.v[c] = x.v[c] + y.v[c];
   return z;
+}
+
+// Elements [k, k + W) of m, neighbours first; element k is there.
+template <u32 W, typename Load>
+AccPack FoldFew(u32 k, u32 m, const Load& load) {
+  if constexpr (W == 1) {
+    return load(k);
+  } else {
+    AccPack sum = FoldFew<W / 2>(k, m, load);
+    if (k + W / 2 < m) sum = Add(sum, FoldFew<W / 2>(k + W / 2, m, load));
+    return sum;
+  }
+}
+
+// Rows of at most 8 occurrences; a thread owns V columns of a row. Most rows have none to two: few
+// registers and many threads hide the three loads that depend on each other.
+extern "C" __global__ void __launch_bounds__(256, 6)
+segment_short(const IN* updates, u64 stride, const u32* order, const u32* starts, OUT* out,
+              u32 rows, u32 columns) {
+  const u64 id = blockIdx.x * (u64)blockDim.x + threadIdx.x;
+  const u64 row = id / columns;
+  if (row >= rows) return;
+  const u64 column = id % columns * V;
+  const u32 begin = starts[row], m = starts[row + 1] - begin;
+  if (m > kShort) return;
+  AccPack sum = {};
+  if (m > 0) {
+    sum = FoldFew<kShort>(0, m, [&](u32 k) {
+      return Widen(*(const InPack*)(updates + order[begin + k] * stride + column));
+    });
+  }
+  *(OutPack*)(out + row * (u64)columns * V + column) = Narrow(sum);
 }
 
 // Warp `lane` of the block folds elements lane, lane + 8, ..; warp 0 gets the sum of all.

@@ -3,7 +3,7 @@
 namespace stator {
 
 // A stable least-significant-digit radix sort of 32-bit keys with their positions, 8 bits a pass,
-// rows side by side. A pass: digit counts of every tile of 4096 keys, an exclusive scan of them in
+// rows side by side. A pass: digit counts of every tile of 1024 keys, an exclusive scan of them in
 // the order (digit, tile), and a scatter. Integer atomics only count, so results never depend on
 // the order of threads.
 const char kSortSource[] = R"CUDA(
@@ -12,7 +12,7 @@ typedef unsigned long long u64;
 typedef unsigned short u16;
 typedef unsigned char u8;
 
-const u32 kTile = 4096, kWarps = 8, kItems = 16;
+const u32 kTile = 1024, kWarps = 8, kItems = 4, kScan = 16;
 
 // Ascending order of keys is the order asked for; -0 equals 0; NaN comes last either way.
 u32 FloatKey(float x, int descending) {
@@ -62,18 +62,25 @@ extern "C" __global__ void sort_histogram(const u32* keys, u32* counts, u32 n, u
   counts[((u64)row * 256 + threadIdx.x) * tiles + tile] = histogram[threadIdx.x];
 }
 
-// Exclusive scan of a row's 256 * tiles counts, in place; a block a row, 1024 threads.
-extern "C" __global__ void sort_scan(u32* counts, u32 tiles) {
+// Exclusive scan of a row's 256 * tiles counts, in place; a block of 1024 threads a row, 16 counts a
+// thread at a time.
+extern "C" __global__ void __launch_bounds__(1024) sort_scan(u32* counts, u32 tiles) {
   __shared__ u32 sums[32];
   __shared__ u32 carry;
   u32* row = counts + (u64)blockIdx.x * 256 * tiles;
   const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, total = 256 * tiles;
   if (threadIdx.x == 0) carry = 0;
   __syncthreads();
-  for (u32 base = 0; base < total; base += 1024) {
-    const u32 i = base + threadIdx.x;
-    const u32 x = i < total ? row[i] : 0;
-    u32 sum = x;
+  for (u32 base = 0; base < total; base += 1024 * kScan) {
+    const u32 i = base + threadIdx.x * kScan;
+    uint4 x[kScan / 4];
+    u32 mine = 0;
+#pragma unroll
+    for (u32 k = 0; k < kScan / 4; ++k) {
+      x[k] = i < total ? *(const uint4*)(row + i + 4 * k) : make_uint4(0, 0, 0, 0);
+      mine += x[k].x + x[k].y + x[k].z + x[k].w;
+    }
+    u32 sum = mine;
     for (u32 s = 1; s < 32; s *= 2) {
       const u32 y = __shfl_up_sync(~0u, sum, s);
       if (lane >= s) sum += y;
@@ -89,15 +96,23 @@ extern "C" __global__ void sort_scan(u32* counts, u32 tiles) {
       sums[lane] = t;
     }
     __syncthreads();
-    const u32 before = carry + (warp ? sums[warp - 1] : 0) + sum - x;
-    if (i < total) row[i] = before;
+    u32 before = carry + (warp ? sums[warp - 1] : 0) + sum - mine;
+    if (i < total) {
+#pragma unroll
+      for (u32 k = 0; k < kScan / 4; ++k) {
+        const uint4 v = x[k];
+        *(uint4*)(row + i + 4 * k) =
+            make_uint4(before, before + v.x, before + v.x + v.y, before + v.x + v.y + v.z);
+        before += v.x + v.y + v.z + v.w;
+      }
+    }
     __syncthreads();
-    if (threadIdx.x == 1023) carry = before + x;
+    if (threadIdx.x == 0) carry += sums[31];
     __syncthreads();
   }
 }
 
-// A warp owns 512 keys in a row and takes them 32 at a time, so that ranks follow positions.
+// A warp owns 128 keys in a row and takes them 32 at a time, so that ranks follow positions.
 extern "C" __global__ void sort_scatter(const u32* keys_in, const u32* index_in, u32* keys_out,
                                         u32* index_out, const u32* counts, u32 n, u32 tiles,
                                         u32 shift) {

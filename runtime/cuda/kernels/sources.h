@@ -14,4 +14,7 @@ extern const char kSortSource[];
 // one row are read at once.
 std::string SegmentSumSource(DType updates, DType out, DType ids, int vector);
 
+// attention_clear, attention_clear_lse: see attention_clear.cc.
+extern const char kAttentionClearSource[];
+
 }  // namespace stator
