@@ -81,6 +81,7 @@ std::string Slurp(const std::string& path) {
 }
 
 void Spill(const std::string& path, const std::string& bytes) {
+  std::filesystem::remove(path);  // writing over a file may wait for the disk
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
