@@ -147,6 +147,30 @@ TEST(CudaExecutor, visits_steps_one_by_one) {
   EXPECT_EQ(executor->ReadBuffer(out.buffer, out.type.Bytes()), want.at("out"));
 }
 
+// Needs no GPU, as a plan may be finished elsewhere.
+TEST(CompiledPlan, holds_machine_code_and_its_key) {
+#if !STATOR_WITH_CUDA
+  GTEST_SKIP() << "this build has no CUDA";
+#endif
+  Plan plan = StreamPlan()->Finish();
+  CompilePlan(plan, Options());
+  EXPECT_FALSE(plan.modules[0].key.empty());
+  EXPECT_FALSE(plan.modules[0].binary.empty());
+  plan.target = "gpu";
+  plan.modules[0].binary.clear();
+  EXPECT_THROW(CompilePlan(plan, Options()), Error);
+}
+
+TEST(CompiledPlan, runs_without_its_source) {
+  STATOR_NEEDS_GPU();
+  const auto maker = StreamPlan();
+  Plan plan = maker->Finish();
+  CompilePlan(plan, Options());
+  plan.modules[0].source = "no compiler would take this";
+  const auto executor = MakeCudaExecutor(plan, Options());
+  EXPECT_EQ(executor->Wait(executor->Enqueue("main", maker->Feeds())), maker->Run());
+}
+
 TEST(CudaExecutor, raises_the_limit_of_dynamic_shared_memory) {
   STATOR_NEEDS_GPU();
   PlanMaker plan("shared");

@@ -76,6 +76,7 @@ AccPack Widen(const InPack& x) {
   for (int c = 0; c < V; ++c) y.v[c] = From(x.v[c]);
   return y;
 }
+AccPack Widen(const AccPack& x) { return x; }
 AccPack Add(const AccPack& x, const AccPack& y) {
   AccPack z;
 #pragma unroll
@@ -115,41 +116,32 @@ segment_short(const IN* updates, u64 stride, const u32* order, const u32* starts
   *(OutPack*)(out + row * (u64)columns * V + column) = Narrow(sum);
 }
 
-// Warp `lane` of the block folds elements lane, lane + 8, ..; warp 0 gets the sum of all.
+// Warp `lane` of the block folds elements lane, lane + 8, ..; warp 0 gets the sum of all. Four
+// elements are in flight, as they lie in memory.
 template <typename Load>
 AccPack FoldChunk(u32 count, AccPack (*shared)[32], bool active, const Load& load) {
   const u32 thread = threadIdx.x & 31, lane = threadIdx.x >> 5;
-  AccPack sum;
+  AccPack sum = {};
   if (active && lane < count) {
-    sum = load(lane);
+    sum = Widen(load(lane));
     u32 k = lane + kLanes;
     for (; k + 3 * kLanes < count; k += 4 * kLanes) {
-      const AccPack a = load(k), b = load(k + kLanes), c = load(k + 2 * kLanes),
-                    d = load(k + 3 * kLanes);
-      sum = Add(Add(Add(Add(sum, a), b), c), d);
+      const auto a = load(k), b = load(k + kLanes), c = load(k + 2 * kLanes),
+                 d = load(k + 3 * kLanes);
+      sum = Add(Add(Add(Add(sum, Widen(a)), Widen(b)), Widen(c)), Widen(d));
     }
-    for (; k < count; k += kLanes) sum = Add(sum, load(k));
+    for (; k < count; k += kLanes) sum = Add(sum, Widen(load(k)));
     shared[lane][thread] = sum;
   }
   __syncthreads();
   if (active && lane == 0) {
-    AccPack all[kLanes];
-#pragma unroll
-    for (u32 j = 0; j < kLanes; ++j) if (j < count) all[j] = shared[j][thread];
-#pragma unroll
-    for (u32 s = 1; s < kLanes; s *= 2) {
-#pragma unroll
-      for (u32 j = 0; j + s < kLanes; j += 2 * s) {
-        if (j + s < count) all[j] = Add(all[j], all[j + s]);
-      }
-    }
-    sum = all[0];
+    sum = FoldFew<kLanes>(0, count, [&](u32 j) { return shared[j][thread]; });
   }
   __syncthreads();
   return sum;
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 segment_chunks(const IN* updates, u64 stride, const u32* order, const u32* counters,
                const uint4* tasks, OUT* out, ACC* partials, u32 columns) {
   __shared__ AccPack shared[kLanes][32];
@@ -159,7 +151,7 @@ segment_chunks(const IN* updates, u64 stride, const u32* order, const u32* count
   for (u32 t = blockIdx.x; t < counters[0]; t += gridDim.x) {
     const uint4 task = tasks[t];
     const AccPack sum = FoldChunk(task.z, shared, active, [&](u32 k) {
-      return Widen(*(const InPack*)(updates + order[task.y + k] * stride + at));
+      return *(const InPack*)(updates + order[task.y + k] * stride + at);
     });
     if (!active || threadIdx.x >= 32) continue;
     if (task.w == ~0u) {
@@ -170,7 +162,7 @@ segment_chunks(const IN* updates, u64 stride, const u32* order, const u32* count
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 segment_combine(const u32* counters, const uint4* combines, const ACC* partials, OUT* out,
                 u32 columns) {
   __shared__ AccPack shared[kLanes][32];
