@@ -20,8 +20,8 @@ struct BackwardSpace {
   T *scores, *dscores, *kept;    // [tile, keys of a tile] twice; keys of a tile
   T *lse, *inner;                // a row each
 
-  BackwardSpace(Pieces<T>& p, int64_t dim, int64_t dim_pad, int64_t keys_pad)
-      : keys_t(p.Take(dim * keys_pad)), values_t(p.Take(dim * keys_pad)),
+  BackwardSpace(Pieces<T>& p, int64_t dim_pad, int64_t keys_pad)
+      : keys_t(p.Take(dim_pad * keys_pad)), values_t(p.Take(dim_pad * keys_pad)),
         keys(p.Take(keys_pad * dim_pad)), dk(p.Take(keys_pad * dim_pad)), dv(p.Take(keys_pad * dim_pad)),
         q(p.Take(kQueryTile * dim_pad)), dout(p.Take(kQueryTile * dim_pad)),
         out(p.Take(kQueryTile * dim_pad)), dq(p.Take(kQueryTile * dim_pad)),
@@ -39,8 +39,8 @@ class Backward {
 
   void KeyHead(int64_t b, int64_t group) {
     const int64_t n = p_.KeyCount(b), per_group = p_.heads / p_.groups;
-    p_.PackTransposed(p_.call.k, b, group, {0, n}, p_.keys_pad, s_.keys_t);
-    p_.PackTransposed(p_.call.v, b, group, {0, n}, p_.keys_pad, s_.values_t);
+    p_.PackTransposed(tiles_, p_.call.k, b, group, {0, n}, p_.keys_pad, s_.q, s_.keys_t);
+    p_.PackTransposed(tiles_, p_.call.v, b, group, {0, n}, p_.keys_pad, s_.q, s_.values_t);
     p_.PackRows(p_.call.k, b, 0, n, group, T(1), s_.keys);
     std::fill(s_.keys + n * p_.dim_pad, s_.keys + PadTile(n) * p_.dim_pad, T(0));
     std::fill(s_.dk, s_.dk + p_.keys * p_.dim_pad, T(0));
@@ -131,9 +131,10 @@ class Backward {
   void AddBiasGrad(int64_t b, int64_t h, int64_t t, int64_t rows, Range tile, T* sum) {
     const Range there = {tile.first, std::min(tile.last, p_.KeyCount(b))};
     if (there.size() == 0) return;
+    const int64_t group = p_.GroupOf(h);
+    p_.PackTransposed(tiles_, p_.call.k, b, group, there, kKeyTile, s_.q, s_.keys_t);
+    p_.PackTransposed(tiles_, p_.call.v, b, group, there, kKeyTile, s_.q, s_.values_t);
     LoadQueries(b, h, t, rows);
-    p_.PackTransposed(p_.call.k, b, p_.GroupOf(h), there, kKeyTile, s_.keys_t);
-    p_.PackTransposed(p_.call.v, b, p_.GroupOf(h), there, kKeyTile, s_.values_t);
     Gradients(b, h, t, rows, there, s_.keys_t, s_.values_t, kKeyTile);
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < there.size(); ++j) sum[i * kKeyTile + j] += s_.dscores[i * kKeyTile + j];
@@ -156,8 +157,7 @@ int64_t ScratchKeys(const AttentionCall& call) {
 template <typename T>
 int64_t AttentionBackward<T>::ThreadBytes(const AttentionCall& call) {
   Pieces<T> pieces(nullptr);
-  const int64_t dim = call.q.type.dim(3);
-  BackwardSpace<T>(pieces, dim, PadTile(dim), ScratchKeys(call));
+  BackwardSpace<T>(pieces, PadTile(call.q.type.dim(3)), ScratchKeys(call));
   return pieces.bytes();
 }
 
@@ -171,7 +171,7 @@ void AttentionBackward<T>::Run(const AttentionCall& call, const CpuMemory& memor
     for (int64_t item = 0; item < items; ++item) {
       Pieces<T> pieces(scratch.ForThread(omp_get_thread_num()));
       Backward<T> backward(problem, tiles,
-                           {pieces, problem.dim, problem.dim_pad, ScratchKeys(call)});
+                           {pieces, problem.dim_pad, ScratchKeys(call)});
       f(backward, item);
     }
   };

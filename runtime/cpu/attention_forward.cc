@@ -17,8 +17,8 @@ struct ForwardSpace {
   T *q, *out, *scores;       // [tile, D], [tile, D], [tile, keys of a tile]
   T *largest, *sum, *kept;   // a row each; keys of a tile
 
-  ForwardSpace(Pieces<T>& p, int64_t dim, int64_t dim_pad, int64_t keys_pad)
-      : keys_t(p.Take(dim * keys_pad)), values(p.Take(keys_pad * dim_pad)),
+  ForwardSpace(Pieces<T>& p, int64_t dim_pad, int64_t keys_pad)
+      : keys_t(p.Take(dim_pad * keys_pad)), values(p.Take(keys_pad * dim_pad)),
         q(p.Take(kQueryTile * dim_pad)), out(p.Take(kQueryTile * dim_pad)),
         scores(p.Take(kQueryTile * kKeyTile)), largest(p.Take(kQueryTile)), sum(p.Take(kQueryTile)),
         kept(p.Take(kKeyTile)) {}
@@ -32,7 +32,7 @@ class Forward {
 
   void LoadKeys(int64_t b, int64_t group) {
     const int64_t n = p_.KeyCount(b);
-    p_.PackTransposed(p_.call.k, b, group, {0, n}, p_.keys_pad, s_.keys_t);
+    p_.PackTransposed(tiles_, p_.call.k, b, group, {0, n}, p_.keys_pad, s_.q, s_.keys_t);
     p_.PackRows(p_.call.v, b, 0, n, group, T(1), s_.values);
     std::fill(s_.values + n * p_.dim_pad, s_.values + PadTile(n) * p_.dim_pad, T(0));
   }
@@ -100,8 +100,7 @@ class Forward {
 template <typename T>
 int64_t AttentionForward<T>::ThreadBytes(const AttentionCall& call) {
   Pieces<T> pieces(nullptr);
-  const int64_t dim = call.q.type.dim(3);
-  ForwardSpace<T>(pieces, dim, PadTile(dim), PadTile(call.k.type.dim(1)));
+  ForwardSpace<T>(pieces, PadTile(call.q.type.dim(3)), PadTile(call.k.type.dim(1)));
   return pieces.bytes();
 }
 
@@ -118,7 +117,7 @@ void AttentionForward<T>::Run(const AttentionCall& call, const CpuMemory& memory
 #pragma omp parallel for schedule(dynamic) num_threads(scratch.threads())
   for (int64_t item = 0; item < pairs * parts; ++item) {
     Pieces<T> pieces(scratch.ForThread(omp_get_thread_num()));
-    Forward<T> forward(problem, tiles, {pieces, problem.dim, problem.dim_pad, problem.keys_pad});
+    Forward<T> forward(problem, tiles, {pieces, problem.dim_pad, problem.keys_pad});
     const int64_t part = item % parts, group = item / parts % problem.groups;
     const int64_t b = item / parts / problem.groups;
     forward.LoadKeys(b, group);

@@ -13,6 +13,8 @@ struct AttentionTiles {
   // c[m, n] = (c +) a[m, k] b[k, n]. a's strides are free; rows of b and c are contiguous.
   void (*gemm)(long m, long n, long k, const T* a, long a_row, long a_column, const T* b, long ldb, T* c,
                long ldc, bool accumulate);
+  // to[j, i] = from[i, j] for 16 x 16 elements.
+  void (*transpose)(const T* from, long from_ld, T* to, long to_ld);
   // The largest element, ignoring NaN unless all are NaN.
   T (*row_max)(const T* row, long n);
   // row = exp(row - shift); returns the sum.

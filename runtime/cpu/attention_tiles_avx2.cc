@@ -46,7 +46,8 @@ struct Avx2 {
 
   // As in attention_tiles_avx512.cc; 2^n is made in two halves, so that no exponent overflows.
   static R Exp(R x) {
-    x = _mm256_max_ps(Set(-104.0f), x);
+    const R normal = _mm256_cmp_ps(x, Set(-87.3f), _CMP_NLT_UQ);
+    x = _mm256_max_ps(Set(-87.3f), x);
     x = _mm256_min_ps(Set(89.0f), x);
     const R n = _mm256_round_ps(_mm256_mul_ps(x, Set(1.44269504088896341f)),
                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -60,7 +61,31 @@ struct Avx2 {
     y = Fma(y, r, Set(5.0000001201e-1f));
     y = Fma(y, _mm256_mul_ps(r, r), Add(r, Set(1.0f)));
     const __m256i i = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(i, 1);
-    return Mul(Mul(y, Power(half)), Power(_mm256_sub_epi32(i, half)));
+    return _mm256_and_ps(Mul(Mul(y, Power(half)), Power(_mm256_sub_epi32(i, half))), normal);
+  }
+
+  static void Transpose(const T* from, long from_ld, T* to, long to_ld) {
+    // b[g][j]: in 128-bit lane l, column 4 l + j of rows 4 g .. 4 g + 3.
+    R b[2][4];
+#pragma GCC unroll 2
+    for (int g = 0; g < 2; ++g) {
+      const T* row = from + 4 * g * from_ld;
+      const R r0 = Load(row), r1 = Load(row + from_ld);
+      const R r2 = Load(row + 2 * from_ld), r3 = Load(row + 3 * from_ld);
+      const __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(r0, r1));
+      const __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(r0, r1));
+      const __m256d low23 = _mm256_castps_pd(_mm256_unpacklo_ps(r2, r3));
+      const __m256d high23 = _mm256_castps_pd(_mm256_unpackhi_ps(r2, r3));
+      b[g][0] = _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23));
+      b[g][1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23));
+      b[g][2] = _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23));
+      b[g][3] = _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23));
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      Store(to + j * to_ld, _mm256_permute2f128_ps(b[0][j], b[1][j], 0x20));
+      Store(to + (j + 4) * to_ld, _mm256_permute2f128_ps(b[0][j], b[1][j], 0x31));
+    }
   }
 
  private:

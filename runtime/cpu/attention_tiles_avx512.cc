@@ -34,10 +34,11 @@ struct Avx512 {
   static T Sum(R v) { return _mm512_reduce_add_ps(v); }
   static T Largest(R v) { return _mm512_reduce_max_ps(v); }
 
-  // exp(x) = 2^n exp(r), n = round(x / ln 2), r in [-ln2/2, ln2/2] by a polynomial (Cephes' expf);
-  // below -104 the result is 0. NaN stays NaN.
+  // exp(x) = 2^n exp(r), n = round(x / ln 2), r in [-ln2/2, ln2/2] by a polynomial (Cephes' expf). What
+  // would be denormal is 0: making it would cost more than all the rest. NaN stays NaN.
   static R Exp(R x) {
-    x = _mm512_max_ps(Set(-104.0f), x);  // of a NaN the second operand is taken
+    const __mmask16 normal = _mm512_cmp_ps_mask(x, Set(-87.3f), _CMP_NLT_UQ);
+    x = _mm512_max_ps(Set(-87.3f), x);  // of a NaN the second operand is taken
     x = _mm512_min_ps(Set(89.0f), x);
     const R n = _mm512_roundscale_ps(_mm512_mul_ps(x, Set(1.44269504088896341f)),
                                      _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -50,7 +51,37 @@ struct Avx512 {
     y = Fma(y, r, Set(1.6666665459e-1f));
     y = Fma(y, r, Set(5.0000001201e-1f));
     y = Fma(y, _mm512_mul_ps(r, r), Add(r, Set(1.0f)));
-    return _mm512_scalef_ps(y, n);
+    return _mm512_maskz_scalef_ps(normal, y, n);
+  }
+
+  static void Transpose(const T* from, long from_ld, T* to, long to_ld) {
+    // b[g][j]: in 128-bit lane l, column 4 l + j of rows 4 g .. 4 g + 3.
+    R b[4][4];
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; ++g) {
+      const T* row = from + 4 * g * from_ld;
+      const R r0 = Load(row), r1 = Load(row + from_ld);
+      const R r2 = Load(row + 2 * from_ld), r3 = Load(row + 3 * from_ld);
+      const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(r0, r1));
+      const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(r0, r1));
+      const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(r2, r3));
+      const __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(r2, r3));
+      b[g][0] = _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23));
+      b[g][1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23));
+      b[g][2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
+      b[g][3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      const R x0 = _mm512_shuffle_f32x4(b[0][j], b[1][j], 0x44);
+      const R x1 = _mm512_shuffle_f32x4(b[0][j], b[1][j], 0xee);
+      const R x2 = _mm512_shuffle_f32x4(b[2][j], b[3][j], 0x44);
+      const R x3 = _mm512_shuffle_f32x4(b[2][j], b[3][j], 0xee);
+      Store(to + j * to_ld, _mm512_shuffle_f32x4(x0, x2, 0x88));
+      Store(to + (j + 4) * to_ld, _mm512_shuffle_f32x4(x0, x2, 0xdd));
+      Store(to + (j + 8) * to_ld, _mm512_shuffle_f32x4(x1, x3, 0x88));
+      Store(to + (j + 12) * to_ld, _mm512_shuffle_f32x4(x1, x3, 0xdd));
+    }
   }
 };
 

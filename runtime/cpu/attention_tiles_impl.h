@@ -1,6 +1,7 @@
 // AttentionTiles for a vector type V:
 //   V::T, V::R (register), V::kWidth, Load, Store, Set, Add, Sub, Mul, Fma(a, b, c) = a*b + c,
-//   Max, Exp, Sum, Largest.
+//   Max, Exp (0 where the result would be denormal), Sum, Largest, and
+//   Transpose(from, from_ld, to, to_ld) of kWidth x kWidth elements.
 // Included by one file an instruction set, after the target is set.
 #pragma once
 
@@ -76,6 +77,14 @@ struct Tiles {
     for (; j < n; j += kW) Columns<1>(m, k, a, a_row, a_column, b + j, ldb, c + j, ldc, accumulate);
   }
 
+  static void Transpose(const T* from, long from_ld, T* to, long to_ld) {
+    for (long i = 0; i < 16; i += kW) {
+      for (long j = 0; j < 16; j += kW) {
+        V::Transpose(from + i * from_ld + j, from_ld, to + j * to_ld + i, to_ld);
+      }
+    }
+  }
+
   static T RowMax(const T* row, long n) {
     R most = V::Load(row);
     for (long j = kW; j < n; j += kW) most = V::Max(most, V::Load(row + j));
@@ -116,7 +125,7 @@ struct Tiles {
     }
   }
 
-  static constexpr AttentionTiles<T> kTable = {static_cast<int>(kW), Gemm, RowMax, RowExp, RowScale,
+  static constexpr AttentionTiles<T> kTable = {static_cast<int>(kW), Gemm, Transpose, RowMax, RowExp, RowScale,
                                                RowGrad, RowGradDropout};
 };
 

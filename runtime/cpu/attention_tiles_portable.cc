@@ -49,6 +49,11 @@ struct Portable {
   static R Exp(const R& x) {
     return Each([&](int i) { return std::exp(x.v[i]); });
   }
+  static void Transpose(const T* from, long from_ld, T* to, long to_ld) {
+    for (long i = 0; i < kWidth; ++i) {
+      for (long j = 0; j < kWidth; ++j) to[j * to_ld + i] = from[i * from_ld + j];
+    }
+  }
   static T Sum(const R& r) {
     return ((r.v[0] + r.v[4]) + (r.v[2] + r.v[6])) + ((r.v[1] + r.v[5]) + (r.v[3] + r.v[7]));
   }

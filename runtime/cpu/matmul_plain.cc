@@ -74,6 +74,7 @@ class PlainMatMul : public CpuMatMul {
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t p = 0; p < depth; ++p) {
           const Acc x = left[i * kDepth + p];
+#pragma omp simd
           for (int64_t j = 0; j < columns; ++j) sum[i * kColumns + j] += x * right[p * kColumns + j];
         }
       }

@@ -72,6 +72,7 @@ struct Lanes {
   }
 
   static void Add(Acc* to, const Acc* from, int64_t width) {
+#pragma omp simd
     for (int64_t c = 0; c < width; ++c) to[c] += from[c];
   }
 };

@@ -11,6 +11,7 @@ namespace {
 template <typename T, typename Load>
 void LoadEach(int64_t stride, int64_t n, T factor, T* to, const Load& load) {
   if (stride == 1) {
+#pragma omp simd
     for (int64_t c = 0; c < n; ++c) to[c] = static_cast<T>(load(c)) * factor;
   } else {
     for (int64_t c = 0; c < n; ++c) to[c] = static_cast<T>(load(c * stride)) * factor;
@@ -34,9 +35,11 @@ template <typename T>
 void StoreRow(DType dtype, char* base, int64_t at, int64_t stride, int64_t n, T factor, const T* from) {
   if (stride == 1 && dtype == DType::kF32) {
     float* to = reinterpret_cast<float*>(base) + at;
+#pragma omp simd
     for (int64_t c = 0; c < n; ++c) to[c] = static_cast<float>(from[c] * factor);
   } else if (stride == 1 && dtype == DType::kBF16) {
     uint16_t* to = reinterpret_cast<uint16_t*>(base) + at;
+#pragma omp simd
     for (int64_t c = 0; c < n; ++c) to[c] = ToBF16(static_cast<float>(from[c] * factor));
   } else {
     for (int64_t c = 0; c < n; ++c) StoreNumber(dtype, base, at + c * stride, from[c] * factor);
@@ -103,18 +106,14 @@ void TiledAttention<T>::PackRows(const TensorRef& x, int64_t b, int64_t t, int64
 }
 
 template <typename T>
-void TiledAttention<T>::PackTransposed(const TensorRef& x, int64_t b, int64_t group, Range range,
-                                         int64_t ld, T* to) const {
-  // Sixteen keys at a time: the rows that are read stay in cache, what is written is contiguous.
-  const Dims& s = x.strides;
-  const char* base = At(x);
+void TiledAttention<T>::PackTransposed(const AttentionTiles<T>& tiles, const TensorRef& x, int64_t b,
+                                       int64_t group, Range range, int64_t ld, T* block, T* to) const {
   for (int64_t k = range.first; k < range.last; k += kTilePad) {
     const int64_t n = std::min(kTilePad, range.last - k);
-    const int64_t from = b * s[0] + k * s[1] + group * s[2];
-    for (int64_t c = 0; c < dim; ++c) {
-      T* column = to + c * ld + (k - range.first);
-      LoadRow(x.type.dtype, base, from + c * s[3], s[1], n, T(1), column);
-      std::fill(column + n, column + kTilePad, T(0));
+    PackRows(x, b, k, n, group, T(1), block);
+    std::fill(block + n * dim_pad, block + kTilePad * dim_pad, T(0));
+    for (int64_t c = 0; c < dim_pad; c += kTilePad) {
+      tiles.transpose(block + c, dim_pad, to + c * ld + (k - range.first), ld);
     }
   }
 }

@@ -45,8 +45,9 @@ class TiledAttention {
 
   // [rows, dim_pad], times `factor`.
   void PackRows(const TensorRef& x, int64_t b, int64_t t, int64_t rows, int64_t head, T factor, T* to) const;
-  // Keys [first, last) as [dim, ld], zero up to the padding.
-  void PackTransposed(const TensorRef& x, int64_t b, int64_t group, Range keys_range, int64_t ld, T* to) const;
+  // Keys [first, last) as [dim_pad, ld], zero up to the padding; `block` has room for 16 rows.
+  void PackTransposed(const AttentionTiles<T>& tiles, const TensorRef& x, int64_t b, int64_t group,
+                      Range keys_range, int64_t ld, T* block, T* to) const;
   void StoreRows(const TensorRef& x, int64_t b, int64_t t, int64_t rows, int64_t head, T factor,
                  const T* from) const;
 
