@@ -123,6 +123,32 @@ void Check(const Case& c, const std::string& what) {
   }
 }
 
+// q, k and v as windows on one tensor [B,T,3,H,D], as a joined projection leaves them, and out as one
+// on [B,H,T,D].
+TEST(CpuAttentionStrides, joined_projection) {
+  const Case c = ForwardCase("(f32[2,50,3,12], f32[2,50,3,12], f32[2,50,3,12]) {causal=true}");
+  HandPlan plan;
+  AttentionCall call;
+  call.causal = true, call.scale = 1 / std::sqrt(12.0);
+  const TensorRef joined = plan.Input("qkv", {DType::kF32, {2, 50, 3, 3, 12}});
+  Tensor qkv(joined.type);
+  const Type type{DType::kF32, {2, 50, 3, 12}};
+  for (int part = 0; part < 3; ++part) {
+    TensorRef view{{Space::kIo, joined.buffer.offset + part * 36 * 4}, type, {50 * 108, 108, 12, 1}};
+    (part == 0 ? call.q : part == 1 ? call.k : call.v) = view;
+    for (int64_t k = 0; k < c.operands[part].size(); ++k) {
+      qkv.f[k / 36 * 108 + part * 36 + k % 36] = c.operands[part].f[k];
+    }
+  }
+  const TensorRef out = plan.Output("out", {DType::kF32, {2, 3, 50, 12}});
+  call.out = {out.buffer, type, {3 * 50 * 12, 12, 50 * 12, 1}};
+  plan.Step(call);
+  const Tensor result = RunOnce(plan.plan(), {{"qkv", qkv}}).at("out");
+  for (Index it(type.shape); !it.done(); it.Next()) {
+    ASSERT_NEAR(result.f[it.Dot(call.out.strides)], c.results[0].f[it.Dot(DenseStrides(type.shape))], 1e-5);
+  }
+}
+
 class CpuAttention : public testing::TestWithParam<std::string> {};
 
 TEST_P(CpuAttention, equals_reference) {
