@@ -10,8 +10,11 @@ class ClearedAttention : public CudaStep {
  public:
   ClearedAttention(CudaStepPtr attention, const AttentionCall& call, const SpaceMap& spaces,
                    const CudaLibrary& library)
-      : attention_(std::move(attention)), spaces_(spaces), lengths_(spaces(call.key_lengths.buffer)),
-        clear_(library.Find("attention_clear")), clear_lse_(library.Find("attention_clear_lse")) {
+      : attention_(std::move(attention)),
+        spaces_(spaces),
+        lengths_(spaces(call.key_lengths.buffer)),
+        clear_(library.Find("attention_clear")),
+        clear_lse_(library.Find("attention_clear_lse")) {
     if (call.backward) {
       results_ = {call.dq, call.dk, call.dv};
     } else {
@@ -23,8 +26,12 @@ class ClearedAttention : public CudaStep {
   void Enqueue(cudaStream_t stream) override {
     attention_->Enqueue(stream);
     for (const TensorRef& t : results_) {  // [B,T,H,D]
-      const auto size = [&](int axis) { return static_cast<unsigned>(t.type.shape[static_cast<size_t>(axis)]); };
-      const auto stride = [&](int axis) { return static_cast<uint64_t>(t.strides[static_cast<size_t>(axis)]); };
+      const auto size = [&](int axis) {
+        return static_cast<unsigned>(t.type.shape[static_cast<size_t>(axis)]);
+      };
+      const auto stride = [&](int axis) {
+        return static_cast<uint64_t>(t.strides[static_cast<size_t>(axis)]);
+      };
       Launch(clear_, {dim3(size(1), size(0)), 256, 0}, stream, "attention_clear", spaces_(t.buffer),
              lengths_, stride(0), stride(1), stride(2), size(2), size(3));
     }

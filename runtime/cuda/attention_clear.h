@@ -1,5 +1,5 @@
-// Batch entries whose key length is 0: cuDNN gives NaN for them, the op says out = 0, lse = -inf and
-// gradients of 0.
+// Batch entries whose key length is 0: cuDNN gives NaN for them, the op says out = 0, lse = -inf
+// and gradients of 0.
 #pragma once
 
 #include "codegen/plan.h"

@@ -1,18 +1,18 @@
 #if STATOR_WITH_CUDNN
 #include "runtime/cuda/attention_cudnn.h"
 
+#include "ir/base/error.h"
+#include "runtime/cuda/attention_graph.h"
+#include "runtime/cuda/attention_problem.h"
+#include "runtime/cuda/check.h"
+#include "runtime/kernel_cache.h"
+
 #include <cudnn.h>
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <map>
 #include <vector>
-
-#include "ir/base/error.h"
-#include "runtime/cuda/attention_graph.h"
-#include "runtime/cuda/attention_problem.h"
-#include "runtime/cuda/check.h"
-#include "runtime/kernel_cache.h"
 
 namespace stator {
 namespace {
@@ -56,7 +56,10 @@ class AttentionStep : public CudaStep {
 
   AttentionStep(cudnnHandle_t handle, Lanes& lanes, int streams, std::vector<Piece> pieces,
                 std::string name)
-      : handle_(handle), lanes_(lanes), streams_(streams), pieces_(std::move(pieces)),
+      : handle_(handle),
+        lanes_(lanes),
+        streams_(streams),
+        pieces_(std::move(pieces)),
         name_(std::move(name)) {}
 
   void Enqueue(cudaStream_t stream) override {
@@ -106,7 +109,8 @@ struct CudnnAttention::Impl {
     if (!fresh) return built;
     const std::string facts = versions + problem.Key();
     const std::string key = Hex64(HashBytes(facts)) + Hex64(HashBytes(facts, 1));
-    if (const auto bytes = cache.Load(key, "cudnn")) built.graph = ReadAttentionGraph(*bytes, handle);
+    if (const auto bytes = cache.Load(key, "cudnn"))
+      built.graph = ReadAttentionGraph(*bytes, handle);
     if (built.graph != nullptr) return built;
     built.graph = BuildAttentionGraph(problem, handle, &built.error);
     if (built.graph == nullptr) return built;
@@ -182,16 +186,16 @@ CudaStepPtr CudnnAttention::Prepare(const AttentionCall& call, const SpaceMap& s
   for (int64_t first = 0; first < batch; first += chunk) {
     const int64_t entries = std::min(chunk, batch - first);
     const BuiltGraph& built = graph_for(entries);
-    stride = std::max(stride, (built.workspace() + kBufferAlignment - 1) / kBufferAlignment *
-                                  kBufferAlignment);
+    stride = std::max(
+        stride, (built.workspace() + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment);
     AttentionStep::Piece piece{&built, {}, nullptr};
     const auto add = [&](AttentionUid uid, const TensorRef& t) {
       if (!t) return;
-      piece.pointers[uid] =
-          spaces(t.buffer) + first * t.strides[0] * ByteWidth(t.type.dtype);
+      piece.pointers[uid] = spaces(t.buffer) + first * t.strides[0] * ByteWidth(t.type.dtype);
     };
     add(kQ, call.q), add(kK, call.k), add(kV, call.v), add(kOut, call.out), add(kLse, call.lse);
-    if (call.backward) add(kDOut, call.dout), add(kDQ, call.dq), add(kDK, call.dk), add(kDV, call.dv);
+    if (call.backward)
+      add(kDOut, call.dout), add(kDQ, call.dq), add(kDK, call.dk), add(kDV, call.dv);
     if (call.key_lengths) {
       add(kKeyLengths, call.key_lengths);
       piece.pointers[kQueryLengths] = impl_->QueryLengths(batch, call.q.type.dim(1));
@@ -200,8 +204,8 @@ CudaStepPtr CudnnAttention::Prepare(const AttentionCall& call, const SpaceMap& s
   }
   // As many chunks at once as the scratch has room for; the bits do not depend on it.
   const int64_t fit = std::max<int64_t>(1, call.workspace_bytes / stride);
-  const int streams = static_cast<int>(
-      std::min<int64_t>({fit, kMaxStreams, static_cast<int64_t>(std::max<size_t>(1, pieces.size()))}));
+  const int streams = static_cast<int>(std::min<int64_t>(
+      {fit, kMaxStreams, static_cast<int64_t>(std::max<size_t>(1, pieces.size()))}));
   impl_->lanes.Grow(streams);
   for (size_t i = 0; i < pieces.size(); ++i) {
     pieces[i].workspace = spaces(call.workspace) + static_cast<int64_t>(i) % streams * stride;

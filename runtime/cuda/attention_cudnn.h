@@ -1,14 +1,14 @@
 // Attention through cuDNN's fused graphs.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-
 #include "codegen/plan.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/resources.h"
 #include "runtime/cuda/step.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
 
 namespace stator {
 

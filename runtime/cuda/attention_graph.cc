@@ -2,11 +2,11 @@
 #if STATOR_WITH_CUDNN
 #include "runtime/cuda/attention_graph.h"
 
+#include "ir/base/error.h"
+
 #include <cudnn_frontend.h>
 
 #include <functional>
-
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {
@@ -100,7 +100,8 @@ class GraphBuilder {
                              .set_data_type(fe::DataType_t::INT32));
   }
 
-  Tensor Heads(const char* name, AttentionUid uid, const HeadStrides& s, int64_t heads, int64_t length) {
+  Tensor Heads(const char* name, AttentionUid uid, const HeadStrides& s, int64_t heads,
+               int64_t length) {
     return graph_.tensor(fe::graph::Tensor_attributes()
                              .set_name(name)
                              .set_uid(uid)
@@ -108,8 +109,8 @@ class GraphBuilder {
                              .set_stride({s.b, s.h, s.t, 1}));
   }
 
-  fe::graph::Tensor_attributes& Place(const Tensor& t, AttentionUid uid, const HeadStrides& s, int64_t heads,
-                                      int64_t length) {
+  fe::graph::Tensor_attributes& Place(const Tensor& t, AttentionUid uid, const HeadStrides& s,
+                                      int64_t heads, int64_t length) {
     return t->set_uid(uid)
         .set_dim({p_.batch, heads, length, p_.head_dim})
         .set_stride({s.b, s.h, s.t, 1});

@@ -1,5 +1,8 @@
-// A built cuDNN graph, behind an interface: cudnn_frontend.h is slow to compile and stays in one file.
+// A built cuDNN graph, behind an interface: cudnn_frontend.h is slow to compile and stays in one
+// file.
 #pragma once
+
+#include "runtime/cuda/attention_problem.h"
 
 #include <cudnn.h>
 
@@ -9,13 +12,21 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/cuda/attention_problem.h"
-
 namespace stator {
 
 // Names of a graph's tensors.
 enum AttentionUid : int64_t {
-  kQ = 1, kK, kV, kOut, kLse, kDOut, kDQ, kDK, kDV, kQueryLengths, kKeyLengths
+  kQ = 1,
+  kK,
+  kV,
+  kOut,
+  kLse,
+  kDOut,
+  kDQ,
+  kDK,
+  kDV,
+  kQueryLengths,
+  kKeyLengths
 };
 using AttentionPointers = std::unordered_map<int64_t, void*>;
 

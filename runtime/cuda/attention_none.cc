@@ -19,7 +19,8 @@ bool CudnnAttention::Supports(const AttentionQuery&, std::string* why) {
 
 int64_t CudnnAttention::Workspace(const AttentionQuery&) { return 0; }
 
-CudaStepPtr CudnnAttention::Prepare(const AttentionCall&, const SpaceMap&, const std::string& name) {
+CudaStepPtr CudnnAttention::Prepare(const AttentionCall&, const SpaceMap&,
+                                    const std::string& name) {
   Fail(ErrorCode::kUnsupported, name, ": ", CudnnFact().note);
 }
 

@@ -33,7 +33,8 @@ std::string WhyNotFused(const AttentionQuery& q) {
     return StrCat("cuDNN's attention takes bf16 and f16, not ", Name(q.dtype));
   }
   if (q.head_dim % 8 != 0) return StrCat("the head size must be a multiple of 8, got ", q.head_dim);
-  if (q.kv_heads < 1 || q.heads % q.kv_heads != 0) return "query heads are no multiple of key heads";
+  if (q.kv_heads < 1 || q.heads % q.kv_heads != 0)
+    return "query heads are no multiple of key heads";
   if (q.has_bias) return "an additive bias has no fused form yet";
   if (q.has_segments) return "segment ids have no fused form yet";
   if (q.dropout) return "cuDNN's dropout does not use Stator's counter";
@@ -76,10 +77,21 @@ AttentionProblem ProblemOf(const AttentionCall& c, int64_t batch, const std::str
   const auto refuse = [&](const std::string& why) {
     Fail(ErrorCode::kUnsupported, name, ": no fused attention: ", why);
   };
-  const AttentionQuery query{batch, p.heads, p.kv_heads, p.query_len, p.key_len, p.head_dim,
-                             p.dtype, p.causal, p.window > 0, static_cast<bool>(c.bias),
+  const AttentionQuery query{batch,
+                             p.heads,
+                             p.kv_heads,
+                             p.query_len,
+                             p.key_len,
+                             p.head_dim,
+                             p.dtype,
+                             p.causal,
+                             p.window > 0,
+                             static_cast<bool>(c.bias),
                              static_cast<bool>(c.q_segments) || static_cast<bool>(c.k_segments),
-                             p.key_lengths, c.dropout > 0, p.backward, p.deterministic};
+                             p.key_lengths,
+                             c.dropout > 0,
+                             p.backward,
+                             p.deterministic};
   if (const std::string why = WhyNotFused(query); !why.empty()) refuse(why);
   if (c.dlse) refuse("cuDNN has no gradient of the log-sum-exp");
   if (c.dbias) refuse("an additive bias has no fused form yet");
@@ -90,7 +102,8 @@ AttentionProblem ProblemOf(const AttentionCall& c, int64_t batch, const std::str
     if (!p.bottom_right) refuse(StrCat("the query offset ", c.q_offset, " fits neither corner"));
   }
   const Dims lse_shape = {c.q.type.dim(0), p.heads, p.query_len};
-  if (c.lse && (c.lse.type != Type{DType::kF32, lse_shape} || c.lse.strides != DenseStrides(lse_shape))) {
+  if (c.lse &&
+      (c.lse.type != Type{DType::kF32, lse_shape} || c.lse.strides != DenseStrides(lse_shape))) {
     refuse(StrCat("the log-sum-exp must be a dense f32[B,H,T], got ", c.lse.type.ToString()));
   }
   if (c.backward && !(c.lse && c.out && c.dout && c.dq && c.dk && c.dv)) {

@@ -1,10 +1,10 @@
 // An attention problem as cuDNN sees it: one chunk of a call, in its axes [B,H,T,D].
 #pragma once
 
+#include "codegen/plan.h"
+
 #include <cstdint>
 #include <string>
-
-#include "codegen/plan.h"
 
 namespace stator {
 

@@ -1,7 +1,5 @@
 #include "runtime/cuda/builder.h"
 
-#include <set>
-
 #include "ir/base/error.h"
 #include "runtime/cuda/attention_clear.h"
 #include "runtime/cuda/check.h"
@@ -10,6 +8,8 @@
 #include "runtime/cuda/segment_sum.h"
 #include "runtime/cuda/sort.h"
 #include "runtime/kernel_cache.h"
+
+#include <set>
 
 namespace stator {
 namespace {
@@ -25,8 +25,8 @@ class KernelStep : public CudaStep {
     for (int i = 0; i < 3; ++i) {
       const int64_t most = i == 0 ? 0x7fffffff : 65535;
       if (call.grid[i] < 1 || call.grid[i] > most) {
-        Fail(ErrorCode::kInvalidArgument, "kernel ", name_, ": grid axis ", i, " has ", call.grid[i],
-             " blocks, CUDA takes 1 to ", most);
+        Fail(ErrorCode::kInvalidArgument, "kernel ", name_, ": grid axis ", i, " has ",
+             call.grid[i], " blocks, CUDA takes 1 to ", most);
       }
     }
     shape_.grid = dim3(static_cast<unsigned>(call.grid[0]), static_cast<unsigned>(call.grid[1]),
@@ -129,7 +129,8 @@ CublasLt& StepBuilder::lt() {
 }
 
 CudnnAttention& StepBuilder::cudnn() {
-  if (cudnn_ == nullptr) cudnn_ = std::make_unique<CudnnAttention>(options_.device_name, options_.cache_dir);
+  if (cudnn_ == nullptr)
+    cudnn_ = std::make_unique<CudnnAttention>(options_.device_name, options_.cache_dir);
   return *cudnn_;
 }
 
@@ -161,7 +162,8 @@ CudaStepPtr StepBuilder::Build(const Program& program, const PlanStep& step, con
 
     CudaStepPtr operator()(const KernelCall& call) const {
       const Kernel& kernel = b.plan_.kernels.at(static_cast<size_t>(call.kernel));
-      const cudaKernel_t found = b.modules_.at(static_cast<size_t>(kernel.module)).Find(kernel.name);
+      const cudaKernel_t found =
+          b.modules_.at(static_cast<size_t>(kernel.module)).Find(kernel.name);
       return std::make_unique<KernelStep>(call, found, spaces, StrCat(kernel.name, " of ", name));
     }
     CudaStepPtr operator()(const MatMulCall& call) const {
@@ -173,11 +175,12 @@ CudaStepPtr StepBuilder::Build(const Program& program, const PlanStep& step, con
       return ClearAfter(std::move(step), call, spaces, *b.clear_);
     }
     CudaStepPtr operator()(const SortCall& call) const {
-      return PrepareSort(call, spaces, own != nullptr ? own : spaces(call.workspace), *b.sort_, name);
+      return PrepareSort(call, spaces, own != nullptr ? own : spaces(call.workspace), *b.sort_,
+                         name);
     }
     CudaStepPtr operator()(const SegmentSumCall& call) const {
-      return PrepareSegmentSum(call, spaces, own != nullptr ? own : spaces(call.workspace), *b.sort_,
-                               b.SegmentLibrary(call, name));
+      return PrepareSegmentSum(call, spaces, own != nullptr ? own : spaces(call.workspace),
+                               *b.sort_, b.SegmentLibrary(call, name));
     }
     CudaStepPtr operator()(const FillCall& call) const {
       return std::make_unique<FillStep>(call, spaces);

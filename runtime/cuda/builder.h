@@ -2,18 +2,18 @@
 // scratch aside.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "codegen/plan.h"
 #include "runtime/cuda/attention_cudnn.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/resources.h"
 #include "runtime/cuda/step.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace stator {
 

@@ -1,10 +1,10 @@
 // CompilePlan for CUDA: needs NVRTC alone, so that a plan can be finished where no GPU is.
-#include <charconv>
-
 #include "ir/base/error.h"
 #include "runtime/compile_plan.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/kernel_cache.h"
+
+#include <charconv>
 
 namespace stator {
 namespace {

@@ -1,17 +1,17 @@
 #include "runtime/cuda/cublaslt.h"
 
+#include "ir/base/error.h"
+#include "runtime/cuda/check.h"
+#include "runtime/cuda/lt_product.h"
+#include "runtime/cuda/matmul_layout.h"
+#include "runtime/cuda/tuning.h"
+
 #include <cublasLt.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <vector>
-
-#include "ir/base/error.h"
-#include "runtime/cuda/check.h"
-#include "runtime/cuda/lt_product.h"
-#include "runtime/cuda/matmul_layout.h"
-#include "runtime/cuda/tuning.h"
 
 namespace stator {
 namespace {
@@ -26,10 +26,14 @@ void SetPreference(const LtPreference& p, cublasLtMatmulPreferenceAttributes_t a
 
 cublasLtEpilogue_t LtEpilogue(Epilogue epilogue) {
   switch (epilogue) {
-    case Epilogue::kBias: return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::kGeluTanhAux: return CUBLASLT_EPILOGUE_GELU_AUX;
-    case Epilogue::kBiasGeluTanhAux: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case Epilogue::kNone: break;
+    case Epilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::kGeluTanhAux:
+      return CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::kBiasGeluTanhAux:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::kNone:
+      break;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -73,9 +77,10 @@ struct CublasLt::Impl {
 void CublasLt::Impl::Describe(LtProduct& p, const MatMulCall& call, const SpaceMap& spaces) {
   const LtProblem& q = p.problem;
   const DType in = q.matrix[kLtA].dtype;
-  const cublasComputeType_t compute =
-      in == DType::kF64 ? CUBLAS_COMPUTE_64F
-      : in == DType::kF32 && options.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = in == DType::kF64 ? CUBLAS_COMPUTE_64F
+                                      : in == DType::kF32 && options.tf32
+                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                          : CUBLAS_COMPUTE_32F;
   CheckLt(cublasLtMatmulDescCreate(&p.desc.handle, compute,
                                    in == DType::kF64 ? CUDA_R_64F : CUDA_R_32F),
           "describe a product");
@@ -134,9 +139,9 @@ std::vector<cublasLtMatmulAlgo_t> CublasLt::Impl::Candidates(const LtProduct& p)
 
 bool CublasLt::Impl::Takes(const LtProduct& p, const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
-  const cublasStatus_t status = cublasLtMatmulAlgoCheck(
-      lt, p.desc.handle, p.layout[kLtA].handle, p.layout[kLtB].handle, p.layout[kLtC].handle,
-      p.layout[kLtD].handle, &algorithm, &result);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(lt, p.desc.handle, p.layout[kLtA].handle, p.layout[kLtB].handle,
+                              p.layout[kLtC].handle, p.layout[kLtD].handle, &algorithm, &result);
   return status == CUBLAS_STATUS_SUCCESS &&
          result.workspaceSize <= static_cast<size_t>(kMatMulWorkspace);
 }

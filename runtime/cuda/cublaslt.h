@@ -1,13 +1,13 @@
 // Matrix products through cuBLASLt: an algorithm per problem, chosen at load.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-
 #include "codegen/plan.h"
 #include "runtime/cuda/resources.h"
 #include "runtime/cuda/step.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
 
 namespace stator {
 
@@ -25,7 +25,8 @@ void FillWithNoise(const DeviceMemory& memory);
 
 // Chooses among algorithms whose bits repeat from run to run: split-K reductions in a fixed order,
 // in f32. The choice depends on tuning key, problem, device and library version alone: the tuning
-// file's where it has one, the fastest of the heuristic's first eight when searching, else its first.
+// file's where it has one, the fastest of the heuristic's first eight when searching, else its
+// first.
 class CublasLt {
  public:
   // The tuning file is written by SaveTuning alone.

@@ -1,13 +1,13 @@
 #include "runtime/cuda/cuda_executor.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "ir/base/error.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/device.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/program_io.h"
+
+#include <algorithm>
+#include <cstring>
 
 namespace stator {
 namespace {
@@ -39,8 +39,7 @@ CudaExecutor::CudaExecutor(Plan plan, const ExecutorOptions& options, const MatM
   memory_.state = state_.bytes(), memory_.arena = arena_.bytes(), memory_.io = io_.bytes();
   BuildPrograms(options, matmul);
   ZeroSpaces();
-  memory_.libraries =
-      DeviceBytesUsed() - before - memory_.state - memory_.arena - memory_.io;
+  memory_.libraries = DeviceBytesUsed() - before - memory_.state - memory_.arena - memory_.io;
 }
 
 CudaExecutor::~CudaExecutor() {
@@ -112,9 +111,9 @@ void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOpt
 void CudaExecutor::ZeroSpaces() {
   for (const DeviceMemory* memory : {&state_, &arena_, &io_}) {
     if (memory->bytes() == 0) continue;
-    CheckCuda(cudaMemsetAsync(memory->data(), 0, static_cast<size_t>(memory->bytes()),
-                              (*streams_)[0]),
-              "clear memory");
+    CheckCuda(
+        cudaMemsetAsync(memory->data(), 0, static_cast<size_t>(memory->bytes()), (*streams_)[0]),
+        "clear memory");
   }
   CheckCuda(cudaDeviceSynchronize(), "load plan '" + plan_.name + "'");
 }
@@ -128,9 +127,9 @@ void CudaExecutor::WriteState(const std::string& name, Bytes bytes) {
   CheckStateSize(entry, bytes.size());
   Synchronize();
   if (bytes.empty()) return;
-  CheckCuda(cudaMemcpy(state_.data() + entry.offset, bytes.data(), bytes.size(),
-                       cudaMemcpyHostToDevice),
-            "write state " + name);
+  CheckCuda(
+      cudaMemcpy(state_.data() + entry.offset, bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
+      "write state " + name);
 }
 
 std::vector<char> CudaExecutor::ReadState(const std::string& name) {
@@ -162,7 +161,8 @@ std::string CudaExecutor::InFlight() const {
 void CudaExecutor::Finish(Slot& slot) {
   if (slot.finished) return;
   const cudaError_t status = cudaEventSynchronize(slot.done.get());
-  CheckCuda(status, StrCat("plan '", plan_.name, "' failed on the device, in flight: ", InFlight()));
+  CheckCuda(status,
+            StrCat("plan '", plan_.name, "' failed on the device, in flight: ", InFlight()));
   slot.finished = true;
 }
 
@@ -271,9 +271,9 @@ void CudaExecutor::RunStepwise(const std::string& program,
   const std::vector<PlanStep>& steps = runner.program().steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     runner.EnqueueStep(static_cast<int>(i));
-    CheckCuda(cudaStreamSynchronize((*streams_)[0]),
-              StrCat("program '", program, "' step ", i, " (", steps[i].name, ", ", steps[i].scope,
-                     ")"));
+    CheckCuda(
+        cudaStreamSynchronize((*streams_)[0]),
+        StrCat("program '", program, "' step ", i, " (", steps[i].name, ", ", steps[i].scope, ")"));
     visit(static_cast<int>(i), *this);
   }
 }

@@ -2,16 +2,16 @@
 // for and never waiting in the steady state.
 #pragma once
 
+#include "runtime/cuda/builder.h"
+#include "runtime/cuda/program_runner.h"
+#include "runtime/cuda/resources.h"
+#include "runtime/executor.h"
+
 #include <array>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "runtime/cuda/builder.h"
-#include "runtime/cuda/program_runner.h"
-#include "runtime/cuda/resources.h"
-#include "runtime/executor.h"
 
 namespace stator {
 

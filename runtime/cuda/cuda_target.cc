@@ -1,13 +1,13 @@
 // The live device as passes see it.
-#include <memory>
-#include <mutex>
-
 #include "ir/base/error.h"
 #include "runtime/cuda/attention_cudnn.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/device.h"
 #include "runtime/executor.h"
 #include "runtime/kernel_cache.h"
+
+#include <memory>
+#include <mutex>
 
 namespace stator {
 namespace {
@@ -19,11 +19,11 @@ struct Rates {
   double f32, f16, f8, bandwidth;
 };
 constexpr Rates kRates[] = {
-    {"H200", 67e12, 989e12, 1979e12, 4.8e12},   {"H100 PCIe", 51e12, 756e12, 1513e12, 2.0e12},
-    {"H100", 67e12, 989e12, 1979e12, 3.35e12},  {"GH200", 67e12, 989e12, 1979e12, 4.0e12},
-    {"B200", 80e12, 2250e12, 4500e12, 8.0e12},  {"A100-SXM4-80GB", 19.5e12, 312e12, 0, 2.039e12},
-    {"A100", 19.5e12, 312e12, 0, 1.555e12},     {"L40S", 91.6e12, 362e12, 733e12, 0.864e12},
-    {"L4", 30.3e12, 121e12, 242e12, 0.3e12},    {"RTX 4090", 82.6e12, 165e12, 330e12, 1.008e12},
+    {"H200", 67e12, 989e12, 1979e12, 4.8e12},  {"H100 PCIe", 51e12, 756e12, 1513e12, 2.0e12},
+    {"H100", 67e12, 989e12, 1979e12, 3.35e12}, {"GH200", 67e12, 989e12, 1979e12, 4.0e12},
+    {"B200", 80e12, 2250e12, 4500e12, 8.0e12}, {"A100-SXM4-80GB", 19.5e12, 312e12, 0, 2.039e12},
+    {"A100", 19.5e12, 312e12, 0, 1.555e12},    {"L40S", 91.6e12, 362e12, 733e12, 0.864e12},
+    {"L4", 30.3e12, 121e12, 242e12, 0.3e12},   {"RTX 4090", 82.6e12, 165e12, 330e12, 1.008e12},
     {"RTX 3090", 35.6e12, 71e12, 0, 0.936e12},
 };
 
@@ -43,10 +43,16 @@ class CudaTarget : public Target {
   double peak_flops(DType dtype) const override {
     if (rates_ == nullptr) return 0;
     switch (dtype) {
-      case DType::kF32: return rates_->f32;
-      case DType::kBF16: case DType::kF16: return rates_->f16;
-      case DType::kF8E4M3: case DType::kF8E5M2: return rates_->f8;
-      default: return 0;
+      case DType::kF32:
+        return rates_->f32;
+      case DType::kBF16:
+      case DType::kF16:
+        return rates_->f16;
+      case DType::kF8E4M3:
+      case DType::kF8E5M2:
+        return rates_->f8;
+      default:
+        return 0;
     }
   }
   bool SupportsAttention(const AttentionQuery& query, std::string* why) const override {
@@ -61,7 +67,8 @@ class CudaTarget : public Target {
   // Created when first asked: a plan without attention needs no cuDNN.
   CudnnAttention& cudnn() const {
     const std::lock_guard lock(mutex_);
-    if (cudnn_ == nullptr) cudnn_ = std::make_unique<CudnnAttention>(info_.name, KernelCacheDir(""));
+    if (cudnn_ == nullptr)
+      cudnn_ = std::make_unique<CudnnAttention>(info_.name, KernelCacheDir(""));
     return *cudnn_;
   }
 

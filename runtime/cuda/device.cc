@@ -1,16 +1,16 @@
 #include "runtime/cuda/device.h"
 
-#include <cublasLt.h>
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
-#include <nvrtc.h>
-
 #include "ir/base/error.h"
 #include "runtime/cuda/attention_cudnn.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/executor.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <nvrtc.h>
 #if STATOR_WITH_NCCL
 #include <nccl.h>
 #endif

@@ -1,17 +1,18 @@
 // The CUDA device and the libraries around it, as found on this machine.
 #pragma once
 
+#include "ir/target.h"
+
 #include <string>
 #include <vector>
-
-#include "ir/target.h"
 
 namespace stator {
 
 inline constexpr int kOldestSm = 80;
 
-// Throws `Error` (kEnvironment) saying why there is no such device or why it cannot work: no driver,
-// one too old for the CUDA runtime, no such ordinal, an architecture before sm_80. Makes it current.
+// Throws `Error` (kEnvironment) saying why there is no such device or why it cannot work: no
+// driver, one too old for the CUDA runtime, no such ordinal, an architecture before sm_80. Makes it
+// current.
 void UseCudaDevice(int device);
 
 struct DeviceInfo {

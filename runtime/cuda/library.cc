@@ -39,11 +39,12 @@ void PrepareLaunch(cudaKernel_t kernel, const LaunchShape& shape, const std::str
     Fail(ErrorCode::kInvalidArgument, "kernel ", name, ": ", shape.block,
          " threads a block, the kernel takes at most ", facts.maxThreadsPerBlock);
   }
-  const size_t limit = static_cast<size_t>(DeviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  const size_t limit =
+      static_cast<size_t>(DeviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
   if (facts.sharedSizeBytes + shape.shared_bytes > limit) {
     Fail(ErrorCode::kInvalidArgument, "kernel ", name, ": ",
-         facts.sharedSizeBytes + shape.shared_bytes, " bytes of shared memory a block, the device has ",
-         limit);
+         facts.sharedSizeBytes + shape.shared_bytes,
+         " bytes of shared memory a block, the device has ", limit);
   }
   if (shape.shared_bytes > static_cast<size_t>(facts.maxDynamicSharedSizeBytes)) {
     CheckCuda(cudaFuncSetAttribute(handle, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -52,15 +53,14 @@ void PrepareLaunch(cudaKernel_t kernel, const LaunchShape& shape, const std::str
   }
 }
 
-void LaunchKernel(cudaKernel_t kernel, const LaunchShape& shape, void** params,
-                  cudaStream_t stream, const char* name) {
+void LaunchKernel(cudaKernel_t kernel, const LaunchShape& shape, void** params, cudaStream_t stream,
+                  const char* name) {
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(shape.block, 1, 1);
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
-  const cudaError_t status =
-      cudaLaunchKernelExC(&config, static_cast<const void*>(kernel), params);
+  const cudaError_t status = cudaLaunchKernelExC(&config, static_cast<const void*>(kernel), params);
   if (status != cudaSuccess) ThrowCuda(status, std::string("launch kernel ") + name);
 }
 

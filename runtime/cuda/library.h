@@ -39,8 +39,8 @@ struct LaunchShape {
 void PrepareLaunch(cudaKernel_t kernel, const LaunchShape& shape, const std::string& name);
 
 // `params` holds the address of each argument, as cudaLaunchKernel takes them.
-void LaunchKernel(cudaKernel_t kernel, const LaunchShape& shape, void** params,
-                  cudaStream_t stream, const char* name);
+void LaunchKernel(cudaKernel_t kernel, const LaunchShape& shape, void** params, cudaStream_t stream,
+                  const char* name);
 
 // Launches with arguments by value, in the kernel's types.
 template <typename... Args>

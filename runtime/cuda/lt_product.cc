@@ -10,7 +10,8 @@ namespace {
 class NoTerms : public CudaStep {
  public:
   NoTerms(const MatMulCall& call, const SpaceMap& spaces, const std::string& name)
-      : to_(spaces(call.d.buffer)), from_(spaces(call.c.buffer)),
+      : to_(spaces(call.d.buffer)),
+        from_(spaces(call.c.buffer)),
         bytes_(static_cast<size_t>(call.d.type.Bytes())) {
     const Dims dense = DenseStrides(call.d.type.shape);
     if (call.epilogue != Epilogue::kNone ||
@@ -40,10 +41,14 @@ void CheckLt(cublasStatus_t status, const std::string& doing) {
 
 cudaDataType LtDataType(DType dtype, const std::string& name) {
   switch (dtype) {
-    case DType::kF64: return CUDA_R_64F;
-    case DType::kF32: return CUDA_R_32F;
-    case DType::kBF16: return CUDA_R_16BF;
-    case DType::kF16: return CUDA_R_16F;
+    case DType::kF64:
+      return CUDA_R_64F;
+    case DType::kF32:
+      return CUDA_R_32F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+    case DType::kF16:
+      return CUDA_R_16F;
     default:
       Fail(ErrorCode::kUnsupported, name, ": cuBLASLt multiplies f64, f32, bf16 and f16, not ",
            Name(dtype));
@@ -57,13 +62,13 @@ LtLayout MakeLtLayout(const LtMatrix& m, int64_t batch, const std::string& name)
                                      m.ld),
           "describe a matrix");
   const int32_t count = static_cast<int32_t>(batch);
-  CheckLt(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                           sizeof count),
+  CheckLt(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                           &count, sizeof count),
           "describe a batch");
-  CheckLt(cublasLtMatrixLayoutSetAttribute(layout.handle,
-                                           CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                           &m.batch_stride, sizeof m.batch_stride),
-          "describe a batch");
+  CheckLt(
+      cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                       &m.batch_stride, sizeof m.batch_stride),
+      "describe a batch");
   return layout;
 }
 

@@ -1,15 +1,15 @@
 // One product as cuBLASLt runs it: descriptors, addresses and the algorithm.
 #pragma once
 
-#include <cublasLt.h>
-
-#include <string>
-#include <utility>
-
 #include "codegen/plan.h"
 #include "runtime/cuda/matmul_layout.h"
 #include "runtime/cuda/resources.h"
 #include "runtime/cuda/step.h"
+
+#include <cublasLt.h>
+
+#include <string>
+#include <utility>
 
 namespace stator {
 

@@ -1,8 +1,8 @@
 #include "runtime/cuda/matmul_layout.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -38,13 +38,14 @@ int64_t BatchStride(const TensorRef& t, int axis_from_end, int64_t size, const s
   const int axis = t.type.rank() - axis_from_end;
   if (!t || axis < 0 || t.type.shape[axis] == 1) return 0;
   if (t.type.shape[axis] != size) {
-    Fail(ErrorCode::kInvalidArgument, name, ": batch axes of operand ", what, " differ: ",
-         t.type.ToString(), ", want ", size, " on axis ", axis);
+    Fail(ErrorCode::kInvalidArgument, name, ": batch axes of operand ", what,
+         " differ: ", t.type.ToString(), ", want ", size, " on axis ", axis);
   }
   return t.strides[axis];
 }
 
-int AlignmentOf(const TensorRef& t, const LtMatrix& m, const std::vector<LtLoop>& loops, int which) {
+int AlignmentOf(const TensorRef& t, const LtMatrix& m, const std::vector<LtLoop>& loops,
+                int which) {
   if (!t) return kMaxAlignment;
   const int64_t width = ByteWidth(t.type.dtype);
   int64_t bits = t.buffer.offset | kMaxAlignment | m.batch_stride * width;
@@ -97,7 +98,8 @@ class Mapper {
            " x ", call_.b.type.ToString(), " = ", call_.d.type.ToString());
     }
     const auto same = [&](const Plane& p) { return p.rows == d_.rows && p.cols == d_.cols; };
-    if (call_.c && (!same(c_) || call_.c.type.dtype != call_.d.type.dtype)) Unsupported("c", call_.c);
+    if (call_.c && (!same(c_) || call_.c.type.dtype != call_.d.type.dtype))
+      Unsupported("c", call_.c);
     const bool wants_aux =
         call_.epilogue == Epilogue::kGeluTanhAux || call_.epilogue == Epilogue::kBiasGeluTanhAux;
     if (wants_aux != static_cast<bool>(call_.aux) || (call_.aux && !same(aux_))) {
@@ -107,9 +109,9 @@ class Mapper {
     const bool wants_bias =
         call_.epilogue == Epilogue::kBias || call_.epilogue == Epilogue::kBiasGeluTanhAux;
     const bool has_bias = static_cast<bool>(call_.bias);
-    if (wants_bias != has_bias ||
-        (has_bias && (call_.bias.type.NumElements() != d_.cols ||
-                      (call_.bias.strides.size() == 1 && call_.bias.strides[0] != 1 && d_.cols > 1)))) {
+    if (wants_bias != has_bias || (has_bias && (call_.bias.type.NumElements() != d_.cols ||
+                                                (call_.bias.strides.size() == 1 &&
+                                                 call_.bias.strides[0] != 1 && d_.cols > 1)))) {
       Unsupported("bias", call_.bias);
     }
   }
@@ -133,7 +135,8 @@ class Mapper {
     for (size_t i = axes_.size(); i > 1; --i) {
       BatchAxis &outer = axes_[i - 2], &inner = axes_[i - 1];
       bool merges = true;
-      for (int o = 0; o < kLtOperands; ++o) merges &= outer.stride[o] == inner.stride[o] * inner.size;
+      for (int o = 0; o < kLtOperands; ++o)
+        merges &= outer.stride[o] == inner.stride[o] * inner.size;
       if (!merges) continue;
       inner.size *= outer.size;
       std::swap(outer, inner);
@@ -188,7 +191,8 @@ class Mapper {
     };
     place(lt_a, &p_.matrix[kLtA], &p_.transpose_a, left, p_.swapped ? "b" : "a");
     place(lt_b, &p_.matrix[kLtB], &p_.transpose_b, right, p_.swapped ? "a" : "b");
-    const auto place_result = [&](const Plane& p, LtOperand o, const TensorRef& t, const char* what) {
+    const auto place_result = [&](const Plane& p, LtOperand o, const TensorRef& t,
+                                  const char* what) {
       if (!t) return;
       if (!Place(p_.swapped ? p.transposed() : p, &p_.matrix[o])) Unsupported(what, t);
       p_.matrix[o].dtype = t.type.dtype;
@@ -251,7 +255,8 @@ std::string LtProblem::Key() const {
     return StrCat(" ", Name(m.dtype), " ", m.rows, "x", m.cols, "/", m.ld, "+", m.batch_stride, "@",
                   m.alignment);
   };
-  std::string key = StrCat(transpose_a ? "T" : "N", transpose_b ? "T" : "N", text(kLtA), text(kLtB));
+  std::string key =
+      StrCat(transpose_a ? "T" : "N", transpose_b ? "T" : "N", text(kLtA), text(kLtB));
   key += text(kLtD);
   if (has_c) key += " beta" + text(kLtC);
   if (batch > 1) key += StrCat(" batch ", batch);

@@ -2,11 +2,11 @@
 // dimension, one strided batch axis, and a loop over whatever batch axes are left. No copies.
 #pragma once
 
+#include "codegen/plan.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "codegen/plan.h"
 
 namespace stator {
 
@@ -43,7 +43,8 @@ struct LtProblem {
 };
 
 // Throws `Error` (kUnsupported, kInvalidArgument) with `name`, naming the operand that has no such
-// layout: neither of its last two strides is 1, rows overlap, or an epilogue's operand does not fit.
+// layout: neither of its last two strides is 1, rows overlap, or an epilogue's operand does not
+// fit.
 LtProblem MapMatMul(const MatMulCall& call, const std::string& name);
 
 }  // namespace stator

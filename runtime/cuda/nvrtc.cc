@@ -1,5 +1,9 @@
 #include "runtime/cuda/nvrtc.h"
 
+#include "ir/base/error.h"
+#include "ir/base/str.h"
+#include "runtime/kernel_cache.h"
+
 #include <nvrtc.h>
 
 #include <algorithm>
@@ -8,15 +12,11 @@
 #include <set>
 #include <thread>
 
-#include "ir/base/error.h"
-#include "ir/base/str.h"
-#include "runtime/kernel_cache.h"
-
 namespace stator {
 namespace {
 
-constexpr const char* kOptions[] = {"--std=c++17", "--fmad=false", "--prec-div=true",
-                                    "--prec-sqrt=true", "--ftz=false", "-default-device"};
+constexpr const char* kOptions[] = {"--std=c++17",      "--fmad=false", "--prec-div=true",
+                                    "--prec-sqrt=true", "--ftz=false",  "-default-device"};
 
 void CheckNvrtc(nvrtcResult status, std::string_view doing) {
   if (status == NVRTC_SUCCESS) return;
@@ -150,8 +150,8 @@ std::vector<std::vector<char>> CompileCudaCached(std::span<const CudaSource> sou
   }
   for (const size_t i : missing) {
     if (!cubins[i].empty()) continue;
-    const auto twin = std::find_if(unique.begin(), unique.end(),
-                                   [&](size_t j) { return keys[j] == keys[i]; });
+    const auto twin =
+        std::find_if(unique.begin(), unique.end(), [&](size_t j) { return keys[j] == keys[i]; });
     cubins[i] = cubins[*twin];
   }
   return cubins;

@@ -1,10 +1,10 @@
 #include "runtime/cuda/program_runner.h"
 
-#include <algorithm>
-#include <set>
-
 #include "ir/base/error.h"
 #include "runtime/cuda/check.h"
+
+#include <algorithm>
+#include <set>
 
 namespace stator {
 namespace {
@@ -51,8 +51,13 @@ StreamSet::StreamSet(int count) {
 
 ProgramRunner::ProgramRunner(const Program& program, std::vector<CudaStepPtr> steps,
                              const StreamSet& streams)
-    : program_(program), steps_(std::move(steps)), streams_(streams), done_(steps_.size()),
-      forked_(MakeEvent()), inputs_(PackAll(program.inputs)), outputs_(PackAll(program.outputs)) {
+    : program_(program),
+      steps_(std::move(steps)),
+      streams_(streams),
+      done_(steps_.size()),
+      forked_(MakeEvent()),
+      inputs_(PackAll(program.inputs)),
+      outputs_(PackAll(program.outputs)) {
   std::set<int> sides;
   for (const PlanStep& step : program.steps) {
     if (step.stream != 0) sides.insert(step.stream);
@@ -81,7 +86,8 @@ void ProgramRunner::EnqueueSteps() {
                 "wait for a step");
     }
     steps_[i]->Enqueue(stream);
-    if (done_[i].get() != nullptr) CheckCuda(cudaEventRecord(done_[i].get(), stream), "mark a step");
+    if (done_[i].get() != nullptr)
+      CheckCuda(cudaEventRecord(done_[i].get(), stream), "mark a step");
   }
   for (const int side : side_streams_) {
     const cudaEvent_t joined = joined_[side].get();

@@ -1,14 +1,14 @@
 // One program of a plan on its streams: eagerly step by step, or as a captured graph.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "codegen/plan.h"
 #include "runtime/cuda/resources.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/cuda/step.h"
+
+#include <map>
+#include <string>
+#include <vector>
 
 namespace stator {
 

@@ -7,8 +7,8 @@ namespace stator {
 
 void ThrowCuda(cudaError_t status, std::string_view doing) {
   (void)cudaGetLastError();
-  const ErrorCode code = status == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory
-                                                             : ErrorCode::kEnvironment;
+  const ErrorCode code =
+      status == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kEnvironment;
   Fail(code, doing, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
 }
 
@@ -32,8 +32,8 @@ DeviceMemory::DeviceMemory(int64_t bytes, const std::string& what) : bytes_(byte
     (void)cudaGetLastError();
     size_t free = 0, total = 0;
     (void)cudaMemGetInfo(&free, &total);
-    Fail(ErrorCode::kOutOfMemory, "the device has no room for ", what, ": ", bytes, " bytes wanted, ",
-         free, " of ", total, " free");
+    Fail(ErrorCode::kOutOfMemory, "the device has no room for ", what, ": ", bytes,
+         " bytes wanted, ", free, " of ", total, " free");
   }
   CheckCuda(status, "allocate " + what);
   data_ = static_cast<char*>(pointer);

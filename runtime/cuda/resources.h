@@ -1,13 +1,13 @@
 // Owners of what the CUDA runtime hands out.
 #pragma once
 
+#include "codegen/plan.h"
+
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <string>
 #include <utility>
-
-#include "codegen/plan.h"
 
 namespace stator {
 

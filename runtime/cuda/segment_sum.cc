@@ -1,12 +1,12 @@
 #include "runtime/cuda/segment_sum.h"
 
-#include <algorithm>
-#include <bit>
-
 #include "ir/base/error.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/kernels/sources.h"
 #include "runtime/cuda/sort.h"
+
+#include <algorithm>
+#include <bit>
 
 namespace stator {
 namespace {
@@ -48,11 +48,17 @@ class SegmentSumStep : public CudaStep {
  public:
   SegmentSumStep(const SegmentSumCall& call, const SpaceMap& spaces, char* workspace,
                  const CudaLibrary& sort, const CudaLibrary& library)
-      : shape_(ShapeOf(call)), sorter_(sort), ids_kernel_(library.Find("segment_ids")),
-        plan_(library.Find("segment_plan")), short_(library.Find("segment_short")),
-        chunks_(library.Find("segment_chunks")), combine_(library.Find("segment_combine")),
-        updates_(spaces(call.updates.buffer)), ids_(spaces(call.indices.buffer)),
-        out_(spaces(call.out.buffer)), out_bytes_(static_cast<size_t>(call.out.type.Bytes())),
+      : shape_(ShapeOf(call)),
+        sorter_(sort),
+        ids_kernel_(library.Find("segment_ids")),
+        plan_(library.Find("segment_plan")),
+        short_(library.Find("segment_short")),
+        chunks_(library.Find("segment_chunks")),
+        combine_(library.Find("segment_combine")),
+        updates_(spaces(call.updates.buffer)),
+        ids_(spaces(call.indices.buffer)),
+        out_(spaces(call.out.buffer)),
+        out_bytes_(static_cast<size_t>(call.out.type.Bytes())),
         buffers_(RadixSorter::Place(workspace, 1, shape_.n)) {
     char* at = workspace + RadixSorter::Bytes(1, shape_.n);
     const auto take = [&](int64_t bytes) { return std::exchange(at, at + Aligned(bytes)); };

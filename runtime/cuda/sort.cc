@@ -1,8 +1,8 @@
 #include "runtime/cuda/sort.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -23,27 +23,40 @@ struct KeyBits {
 
 KeyBits BitsOf(DType dtype, const std::string& name) {
   switch (dtype) {
-    case DType::kF32: return {"sort_keys_f32", 0, 32};
-    case DType::kBF16: return {"sort_keys_bf16", 16, 32};
-    case DType::kF16: return {"sort_keys_f16", 8, 32};
-    case DType::kI32: return {"sort_keys_i32", 0, 32};
-    case DType::kU32: return {"sort_keys_u32", 0, 32};
-    case DType::kU16: return {"sort_keys_u16", 0, 16};
-    case DType::kU8: case DType::kBool: return {"sort_keys_u8", 0, 8};
-    default: Fail(ErrorCode::kUnsupported, name, ": sorting ", Name(dtype), " is not there on CUDA");
+    case DType::kF32:
+      return {"sort_keys_f32", 0, 32};
+    case DType::kBF16:
+      return {"sort_keys_bf16", 16, 32};
+    case DType::kF16:
+      return {"sort_keys_f16", 8, 32};
+    case DType::kI32:
+      return {"sort_keys_i32", 0, 32};
+    case DType::kU32:
+      return {"sort_keys_u32", 0, 32};
+    case DType::kU16:
+      return {"sort_keys_u16", 0, 16};
+    case DType::kU8:
+    case DType::kBool:
+      return {"sort_keys_u8", 0, 8};
+    default:
+      Fail(ErrorCode::kUnsupported, name, ": sorting ", Name(dtype), " is not there on CUDA");
   }
 }
 
 class SortStep : public CudaStep {
  public:
-  SortStep(const SortCall& call, const SpaceMap& spaces, char* workspace, const CudaLibrary& library,
-           const std::string& name)
-      : sorter_(library), bits_(BitsOf(call.keys.type.dtype, name)),
+  SortStep(const SortCall& call, const SpaceMap& spaces, char* workspace,
+           const CudaLibrary& library, const std::string& name)
+      : sorter_(library),
+        bits_(BitsOf(call.keys.type.dtype, name)),
         keys_(library.Find(bits_.kernel)),
         emit_(library.Find(StrCat("sort_emit_", ByteWidth(call.keys.type.dtype)))),
-        n_(call.keys.type.dim(-1)), rows_(n_ == 0 ? 0 : call.keys.type.NumElements() / n_),
-        descending_(call.descending), in_(spaces(call.keys.buffer)),
-        values_(spaces(call.values.buffer)), indices_(spaces(call.indices.buffer)),
+        n_(call.keys.type.dim(-1)),
+        rows_(n_ == 0 ? 0 : call.keys.type.NumElements() / n_),
+        descending_(call.descending),
+        in_(spaces(call.keys.buffer)),
+        values_(spaces(call.values.buffer)),
+        indices_(spaces(call.indices.buffer)),
         buffers_(RadixSorter::Place(workspace, rows_, n_)) {
     for (const TensorRef* t : {&call.keys, &call.values, &call.indices}) {
       if (*t && t->strides != DenseStrides(t->type.shape)) {
@@ -83,7 +96,8 @@ class SortStep : public CudaStep {
 }  // namespace
 
 RadixSorter::RadixSorter(const CudaLibrary& library)
-    : histogram_(library.Find("sort_histogram")), scan_(library.Find("sort_scan")),
+    : histogram_(library.Find("sort_histogram")),
+      scan_(library.Find("sort_scan")),
       scatter_(library.Find("sort_scatter")) {}
 
 int64_t RadixSorter::Bytes(int64_t rows, int64_t n) {
@@ -103,7 +117,8 @@ RadixSorter::Buffers RadixSorter::Enqueue(Buffers b, int64_t rows, int64_t n, in
   for (int bit = first_bit; bit < last_bit; bit += kDigitBits) {
     const uint32_t shift = static_cast<uint32_t>(bit);
     Launch(histogram_, grid, stream, "sort_histogram", b.keys, b.counts, length, tiles, shift);
-    Launch(scan_, {dim3(static_cast<unsigned>(rows)), 1024, 0}, stream, "sort_scan", b.counts, tiles);
+    Launch(scan_, {dim3(static_cast<unsigned>(rows)), 1024, 0}, stream, "sort_scan", b.counts,
+           tiles);
     Launch(scatter_, grid, stream, "sort_scatter", b.keys, b.index, b.other_keys, b.other_index,
            b.counts, length, tiles, shift);
     std::swap(b.keys, b.other_keys);

@@ -1,14 +1,14 @@
 // Stable radix sorts on the device.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-
 #include "codegen/plan.h"
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/resources.h"
 #include "runtime/cuda/step.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
 
 namespace stator {
 

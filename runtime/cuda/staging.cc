@@ -16,10 +16,9 @@ Packing PackBuffers(const std::vector<NamedBuffer>& buffers) {
   for (const size_t i : order) {
     const NamedBuffer& b = buffers[i];
     CopyRange* last = packing.ranges.empty() ? nullptr : &packing.ranges.back();
-    const int64_t gap =
-        last == nullptr || last->device.space != b.buffer.space
-            ? kBufferAlignment
-            : b.buffer.offset - (last->device.offset + last->bytes);
+    const int64_t gap = last == nullptr || last->device.space != b.buffer.space
+                            ? kBufferAlignment
+                            : b.buffer.offset - (last->device.offset + last->bytes);
     if (gap >= 0 && gap < kBufferAlignment) {  // padding alone lies between
       last->bytes += gap + b.bytes;
     } else {

@@ -2,11 +2,11 @@
 // allow.
 #pragma once
 
+#include "codegen/plan.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "codegen/plan.h"
 
 namespace stator {
 

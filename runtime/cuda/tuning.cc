@@ -1,13 +1,13 @@
 #include "runtime/cuda/tuning.h"
 
+#include "ir/base/error.h"
+
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
-
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {

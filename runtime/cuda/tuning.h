@@ -20,8 +20,8 @@ struct TunedChoice {
 
 class TuningFile {
  public:
-  // Reads `path` if it is there; throws `Error` (kParse) naming it when it is damaged. `scope` names
-  // device and library version: only its entries are seen.
+  // Reads `path` if it is there; throws `Error` (kParse) naming it when it is damaged. `scope`
+  // names device and library version: only its entries are seen.
   TuningFile(std::string path, std::string scope);
 
   std::optional<TunedChoice> Find(const std::string& key) const;

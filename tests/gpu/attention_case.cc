@@ -1,17 +1,17 @@
 #include "tests/gpu/attention_case.h"
 
+#include "tests/gpu/matmul_cases.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "tests/gpu/matmul_cases.h"
 
 namespace stator::gpu_test {
 namespace {
 
 // Copies dense [B,T,H,D] values into heads [first, first + H) of rows of `heads` heads.
-void PutHeads(std::vector<double>& packed, const std::vector<double>& dense, int64_t rows, int64_t h,
-              int64_t d, int64_t heads, int64_t first) {
+void PutHeads(std::vector<double>& packed, const std::vector<double>& dense, int64_t rows,
+              int64_t h, int64_t d, int64_t heads, int64_t first) {
   for (int64_t r = 0; r < rows; ++r) {
     std::copy_n(dense.begin() + r * h * d, h * d, packed.begin() + (r * heads + first) * d);
   }
@@ -120,7 +120,8 @@ AttentionValues ReferenceAttention(const AttentionCase& c, const AttentionPlan& 
   const double scale = plan.forward.scale;
   std::vector<double> p(static_cast<size_t>(c.s)), dp(static_cast<size_t>(c.s));
   for (int64_t b = 0; b < c.b; ++b) {
-    const int64_t keys = c.key_lengths.empty() ? c.s : static_cast<int64_t>(c.key_lengths[static_cast<size_t>(b)]);
+    const int64_t keys =
+        c.key_lengths.empty() ? c.s : static_cast<int64_t>(c.key_lengths[static_cast<size_t>(b)]);
     for (int64_t h = 0; h < c.h; ++h) {
       for (int64_t t = 0; t < c.t; ++t) {
         const int64_t at = t + c.q_offset;
@@ -135,7 +136,8 @@ AttentionValues ReferenceAttention(const AttentionCase& c, const AttentionPlan& 
         double most = -std::numeric_limits<double>::infinity(), sum = 0, delta = 0;
         for (int64_t s = begin; s < end; ++s) {
           double dot = 0;
-          for (int64_t i = 0; i < c.d; ++i) dot += q[i] * plan.k[key_at(s) + static_cast<size_t>(i)];
+          for (int64_t i = 0; i < c.d; ++i)
+            dot += q[i] * plan.k[key_at(s) + static_cast<size_t>(i)];
           p[static_cast<size_t>(s)] = dot * scale;
           most = std::max(most, dot * scale);
         }
@@ -156,7 +158,8 @@ AttentionValues ReferenceAttention(const AttentionCase& c, const AttentionPlan& 
           delta += weight * dp[static_cast<size_t>(s)];
         }
         for (int64_t s = begin; s < end; ++s) {
-          const double ds = p[static_cast<size_t>(s)] * (dp[static_cast<size_t>(s)] - delta) * scale;
+          const double ds =
+              p[static_cast<size_t>(s)] * (dp[static_cast<size_t>(s)] - delta) * scale;
           for (int64_t i = 0; i < c.d; ++i) {
             dq[i] += ds * plan.k[key_at(s) + static_cast<size_t>(i)];
             r.dk[key_at(s) + static_cast<size_t>(i)] += ds * q[i];

@@ -1,12 +1,12 @@
 // Attention problems, a plan that runs them forward and backward, and their f64 reference.
 #pragma once
 
+#include "ir/target.h"
+#include "tests/gpu/plan_maker.h"
+
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "ir/target.h"
-#include "tests/gpu/plan_maker.h"
 
 namespace stator::gpu_test {
 

@@ -1,22 +1,22 @@
+#include "tests/gpu/attention_case.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 
-#include "tests/gpu/attention_case.h"
-
 namespace stator::gpu_test {
 namespace {
 
 // Also skips where this build or machine has no cuDNN.
-#define STATOR_NEEDS_ATTENTION(target)                                        \
-  STATOR_NEEDS_GPU();                                                         \
-  const std::unique_ptr<Target> target = MakeCudaTarget(0);                   \
-  do {                                                                        \
-    std::string missing;                                                      \
-    if (!target->SupportsAttention(QueryOf({}, false), &missing)) {           \
-      GTEST_SKIP() << "no fused attention: " << missing;                      \
-    }                                                                         \
+#define STATOR_NEEDS_ATTENTION(target)                              \
+  STATOR_NEEDS_GPU();                                               \
+  const std::unique_ptr<Target> target = MakeCudaTarget(0);         \
+  do {                                                              \
+    std::string missing;                                            \
+    if (!target->SupportsAttention(QueryOf({}, false), &missing)) { \
+      GTEST_SKIP() << "no fused attention: " << missing;            \
+    }                                                               \
   } while (false)
 
 std::vector<AttentionCase> Cases() {
@@ -72,8 +72,9 @@ TEST(Attention, agrees_with_the_definition_forward_and_backward) {
     const double o = RelativeError(got.out, want.out), l = RelativeError(got.lse, want.lse);
     const double q = RelativeError(got.dq, want.dq), k = RelativeError(got.dk, want.dk);
     const double v = RelativeError(got.dv, want.dv);
-    std::printf("[ figure   ] attention %s: relative errors out %.1e lse %.1e dq %.1e dk %.1e dv %.1e\n",
-                c.name.c_str(), o, l, q, k, v);
+    std::printf(
+        "[ figure   ] attention %s: relative errors out %.1e lse %.1e dq %.1e dk %.1e dv %.1e\n",
+        c.name.c_str(), o, l, q, k, v);
     EXPECT_LT(o, 5e-3);
     EXPECT_LT(l, 1e-5);
     EXPECT_LT(q, 1e-2);
@@ -118,7 +119,8 @@ TEST(Attention, says_why_it_is_refused) {
   EXPECT_NE(why([](AttentionQuery& q) { q.dtype = DType::kF32; }).find("f32"), std::string::npos);
   EXPECT_NE(why([](AttentionQuery& q) { q.head_dim = 20; }).find("20"), std::string::npos);
   EXPECT_NE(why([](AttentionQuery& q) { q.dropout = true; }).find("dropout"), std::string::npos);
-  EXPECT_NE(why([](AttentionQuery& q) { q.has_segments = true; }).find("segment"), std::string::npos);
+  EXPECT_NE(why([](AttentionQuery& q) { q.has_segments = true; }).find("segment"),
+            std::string::npos);
 }
 
 TEST(Attention, that_wants_more_scratch_than_the_plan_has_is_an_error_at_load) {

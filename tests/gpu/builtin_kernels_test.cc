@@ -1,10 +1,10 @@
 // The kernels that Stator carries compile for every architecture it supports; no GPU needed.
 #if STATOR_WITH_CUDA
-#include <gtest/gtest.h>
-
 #include "ir/base/error.h"
 #include "runtime/cuda/kernels/sources.h"
 #include "runtime/cuda/nvrtc.h"
+
+#include <gtest/gtest.h>
 
 namespace stator {
 namespace {

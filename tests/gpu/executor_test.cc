@@ -1,9 +1,9 @@
+#include "tests/gpu/plan_maker.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
-
-#include "tests/gpu/plan_maker.h"
 #if STATOR_WITH_CUDA
 #include "runtime/cuda/cuda_executor.h"
 #include "runtime/cuda/device.h"
@@ -76,7 +76,8 @@ std::unique_ptr<PlanMaker> StreamPlan() {
 TEST(CudaExecutor, gives_the_same_bits_eager_and_as_a_graph) {
   STATOR_NEEDS_GPU();
   const auto plan = StreamPlan();
-  const OutputMap eager = plan->Run(ExecutionMode::kEager), graph = plan->Run(ExecutionMode::kGraph);
+  const OutputMap eager = plan->Run(ExecutionMode::kEager),
+                  graph = plan->Run(ExecutionMode::kGraph);
   EXPECT_EQ(eager, graph);
   const auto out = FromBytes(DType::kF32, graph.at("out")), x = Random(DType::kF32, kN, 1);
   for (int i = 0; i < kN; ++i) {
@@ -106,9 +107,9 @@ TEST(CudaExecutor, keeps_runs_in_order_with_many_in_flight) {
       }
       feeds.back().assign(feeds.back().size(), 0);
     }
-    EXPECT_THROW(executor->Wait(tickets[0]), Error);    // gone
+    EXPECT_THROW(executor->Wait(tickets[0]), Error);  // gone
     EXPECT_NO_THROW(executor->Wait(tickets[9]));
-    EXPECT_THROW(executor->Wait(tickets[9]), Error);    // taken
+    EXPECT_THROW(executor->Wait(tickets[9]), Error);  // taken
     EXPECT_THROW(executor->Wait(1000), Error);
     executor->Synchronize();
     EXPECT_EQ(FromBytes(DType::kF32, executor->ReadState("count"))[0], 11);
@@ -230,11 +231,15 @@ TEST(CudaExecutor, checks_ids_before_they_are_used) {
   PlanInput& input = plan.plan.programs[0].inputs[0];
   input.below = 7, input.ignored = -100, input.has_ignored = true;
   const auto executor = MakeCudaExecutor(plan.Finish(), Options());
-  EXPECT_EQ(FromBytes(DType::kI32, executor->Wait(executor->Enqueue("main", plan.Feeds())).at("out")),
-            (std::vector<double>{0, 1, 2, 3, 4, 5, 6, -100}));
+  EXPECT_EQ(
+      FromBytes(DType::kI32, executor->Wait(executor->Enqueue("main", plan.Feeds())).at("out")),
+      (std::vector<double>{0, 1, 2, 3, 4, 5, 6, -100}));
   const auto bad = ToBytes(DType::kI32, {0, 1, 2, 3, 4, 7, 6, 0});
-  ExpectError([&] { executor->Enqueue("main", {{"tokens", bad}}); }, ErrorCode::kInvalidArgument,
-              "tokens");
+  ExpectError(
+      [&] {
+        executor->Enqueue("main", {{"tokens", bad}});
+      },
+      ErrorCode::kInvalidArgument, "tokens");
 }
 
 #if STATOR_WITH_CUDA

@@ -1,13 +1,13 @@
 // Times of library steps at GPT-2 124M's shapes, printed for the log; they assert that results are
 // there, never a speed.
+#include "tests/gpu/attention_case.h"
+#include "tests/gpu/plan_maker.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-
-#include "tests/gpu/attention_case.h"
-#include "tests/gpu/plan_maker.h"
 #if STATOR_WITH_CUDA
 #include "runtime/cuda/cuda_executor.h"
 #endif
@@ -55,7 +55,8 @@ TEST(Figures, segment_sum_of_token_embeddings) {
     executor->WriteState("ids", ToBytes(DType::kI32, ids));
     std::printf("[ figure   ] segment sum %s [65536,768] into 50304 rows: %.4f ms\n",
                 std::string(Name(dtype)).c_str(), Milliseconds(*executor, 200));
-    EXPECT_EQ(executor->ReadState("out").size(), static_cast<size_t>(rows * width * ByteWidth(dtype)));
+    EXPECT_EQ(executor->ReadState("out").size(),
+              static_cast<size_t>(rows * width * ByteWidth(dtype)));
   }
 }
 
@@ -65,7 +66,8 @@ TEST(Figures, sorts) {
     DType dtype;
     int64_t rows, n;
   };
-  for (const Shape shape : {Shape{DType::kF32, 8, 50304}, {DType::kU16, 1, 65536}, {DType::kF32, 1, 4194304}}) {
+  for (const Shape shape :
+       {Shape{DType::kF32, 8, 50304}, {DType::kU16, 1, 65536}, {DType::kF32, 1, 4194304}}) {
     PlanMaker plan("sort");
     SortCall call;
     call.keys = plan.State("keys", shape.dtype, {shape.rows, shape.n});
@@ -96,8 +98,14 @@ TEST(Figures, attention_of_124m) {
     PlanMaker plan("attention");
     AttentionCall call;
     const Dims heads = {c.b, c.t, c.h, c.d};
-    for (auto [name, t] : {std::pair{"q", &call.q}, {"k", &call.k}, {"v", &call.v}, {"dout", &call.dout},
-                           {"out", &call.out}, {"dq", &call.dq}, {"dk", &call.dk}, {"dv", &call.dv}}) {
+    for (auto [name, t] : {std::pair{"q", &call.q},
+                           {"k", &call.k},
+                           {"v", &call.v},
+                           {"dout", &call.dout},
+                           {"out", &call.out},
+                           {"dq", &call.dq},
+                           {"dk", &call.dk},
+                           {"dv", &call.dv}}) {
       *t = plan.State(name, c.dtype, heads);
     }
     call.lse = plan.State("lse", DType::kF32, {c.b, c.h, c.t});
@@ -117,11 +125,12 @@ TEST(Figures, attention_of_124m) {
     for (const char* name : {"q", "k", "v", "dout"}) {
       WriteRandom(*executor, name, c.dtype, c.b * c.t * c.h * c.d);
     }
-    std::printf("[ figure   ] attention 64,12,1024,64 %s chunk %d streams %d: %.3f ms forward and "
-                "backward, %.0f MiB\n",
-                c.deterministic ? "deterministic" : "fast", static_cast<int>(c.chunk),
-                static_cast<int>(c.streams), Milliseconds(*executor, 20),
-                static_cast<double>(workspace) / (1 << 20));
+    std::printf(
+        "[ figure   ] attention 64,12,1024,64 %s chunk %d streams %d: %.3f ms forward and "
+        "backward, %.0f MiB\n",
+        c.deterministic ? "deterministic" : "fast", static_cast<int>(c.chunk),
+        static_cast<int>(c.streams), Milliseconds(*executor, 20),
+        static_cast<double>(workspace) / (1 << 20));
   }
 }
 
@@ -137,7 +146,8 @@ TEST(Figures, matmul_search) {
     call.d = plan.State("y", DType::kBF16, {65536, 3072});
     plan.Step(call);
     ExecutorOptions options = Options();
-    options.tuning_file = options.cache_dir + StrCat("/figures_", search ? "search" : "plain", ".json");
+    options.tuning_file =
+        options.cache_dir + StrCat("/figures_", search ? "search" : "plain", ".json");
     CudaExecutor executor(plan.Finish(), options, {.tf32 = false, .search = search});
     WriteRandom(executor, "x", DType::kBF16, 65536 * 768);
     WriteRandom(executor, "w", DType::kBF16, 3072 * 768);

@@ -1,8 +1,8 @@
 #include "tests/gpu/matmul_cases.h"
 
-#include <cmath>
-
 #include "ir/type.h"
+
+#include <cmath>
 
 namespace stator::gpu_test {
 namespace {
@@ -22,7 +22,9 @@ Laid LayOut(Layout layout, const Dims& batch, int64_t rows, int64_t cols) {
   laid.shape.push_back(cols);
   Dims& s = laid.strides;
   switch (layout) {
-    case Layout::kRows: s = DenseStrides(laid.shape); break;
+    case Layout::kRows:
+      s = DenseStrides(laid.shape);
+      break;
     case Layout::kColumns: {
       s = DenseStrides(laid.shape);
       s[s.size() - 2] = 1, s[s.size() - 1] = rows;
@@ -85,7 +87,8 @@ MatMulReference ReferenceMatMul(const MatMulCall& call, const std::vector<double
         const size_t at = static_cast<size_t>((g * m + i) * n + j);
         double sum = start[at];
         for (int64_t l = 0; l < k; ++l) {
-          sum += x[static_cast<size_t>((g * m + i) * k + l)] * y[static_cast<size_t>((g * k + l) * n + j)];
+          sum += x[static_cast<size_t>((g * m + i) * k + l)] *
+                 y[static_cast<size_t>((g * k + l) * n + j)];
         }
         if (call.bias) sum += bias[static_cast<size_t>(j)];
         out.d[at] = sum;
@@ -124,17 +127,37 @@ std::vector<MatMulCase> MatMulCases() {
     cases.push_back({"beta", {4}, 16, 32, 24, L::kRows, L::kShared, L::kRows, f16, f16, c});
   }
   for (const DType in : {bf16, f16, f64}) {
-    cases.push_back({"dtypes", {}, 33, 17, 65, L::kRows, L::kRows, L::kRows, in,
-                     in == f64 ? f64 : f32});
+    cases.push_back(
+        {"dtypes", {}, 33, 17, 65, L::kRows, L::kRows, L::kRows, in, in == f64 ? f64 : f32});
     cases.push_back({"dtypes", {3}, 5, 1, 7, L::kRows, L::kColumns, L::kRows, in, in});
     cases.push_back({"dtypes", {}, 1, 96, 64, L::kRows, L::kRows, L::kRows, in, in});
     cases.push_back({"dtypes", {}, 24, 8, 1, L::kRows, L::kRows, L::kRows, in, in});
   }
   for (const Epilogue e : {Epilogue::kBias, Epilogue::kGeluTanhAux, Epilogue::kBiasGeluTanhAux}) {
-    cases.push_back({"epilogues", {}, 64, 128, 32, L::kRows, L::kColumns, L::kRows, bf16, bf16,
-                     CKind::kNone, e});
-    cases.push_back({"epilogues", {2, 32}, 4, 64, 32, L::kRows, L::kShared, L::kRows, bf16, bf16,
-                     CKind::kNone, e});
+    cases.push_back({"epilogues",
+                     {},
+                     64,
+                     128,
+                     32,
+                     L::kRows,
+                     L::kColumns,
+                     L::kRows,
+                     bf16,
+                     bf16,
+                     CKind::kNone,
+                     e});
+    cases.push_back({"epilogues",
+                     {2, 32},
+                     4,
+                     64,
+                     32,
+                     L::kRows,
+                     L::kShared,
+                     L::kRows,
+                     bf16,
+                     bf16,
+                     CKind::kNone,
+                     e});
   }
   return cases;
 }

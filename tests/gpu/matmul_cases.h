@@ -2,10 +2,10 @@
 // model of cuBLASLt's conventions.
 #pragma once
 
+#include "codegen/plan.h"
+
 #include <string>
 #include <vector>
-
-#include "codegen/plan.h"
 
 namespace stator::gpu_test {
 

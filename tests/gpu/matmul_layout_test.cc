@@ -2,11 +2,11 @@
 #if STATOR_WITH_CUDA
 #include "runtime/cuda/matmul_layout.h"
 
-#include <gtest/gtest.h>
-
 #include "ir/base/error.h"
 #include "tests/gpu/matmul_cases.h"
 #include "tests/gpu/plan_maker.h"
+
+#include <gtest/gtest.h>
 
 namespace stator::gpu_test {
 namespace {
@@ -62,7 +62,8 @@ TEST(MatMulLayout, agrees_with_the_definition) {
     MatMulCall call;
     call.a = Ref(a, c.in), call.b = Ref(b, c.in), call.d = Ref(d, c.out);
     if (c.c != CKind::kNone) call.c = call.d;
-    const auto x = Random(DType::kF64, a.elements, seed++), y = Random(DType::kF64, b.elements, seed++);
+    const auto x = Random(DType::kF64, a.elements, seed++),
+               y = Random(DType::kF64, b.elements, seed++);
     const auto start = Random(DType::kF64, d.elements, seed++);
     const LtProblem problem = MapMatMul(call, "test");
     std::vector<double> result(start.size());

@@ -1,11 +1,11 @@
+#include "tests/gpu/matmul_cases.h"
+#include "tests/gpu/plan_maker.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <set>
-
-#include "tests/gpu/matmul_cases.h"
-#include "tests/gpu/plan_maker.h"
 #if STATOR_WITH_CUDA
 #include "runtime/cuda/cuda_executor.h"
 #endif
@@ -15,10 +15,14 @@ namespace {
 
 double Tolerance(DType out) {
   switch (out) {
-    case DType::kF64: return 1e-13;
-    case DType::kF32: return 1e-5;
-    case DType::kF16: return 1e-3;
-    default: return 5e-3;
+    case DType::kF64:
+      return 1e-13;
+    case DType::kF32:
+      return 1e-5;
+    case DType::kF16:
+      return 1e-3;
+    default:
+      return 5e-3;
   }
 }
 
@@ -83,9 +87,18 @@ TEST(MatMul, agrees_with_the_definition_in_every_layout_and_dtype) {
 TEST(MatMul, of_no_terms_is_c_or_zero) {
   STATOR_NEEDS_GPU();
   for (const CKind c : {CKind::kNone, CKind::kSeparate}) {
-    const auto built =
-        BuildCase({"empty", {}, 8, 8, 0, Layout::kRows, Layout::kRows, Layout::kRows, DType::kF32,
-                   DType::kF32, c}, 5);
+    const auto built = BuildCase({"empty",
+                                  {},
+                                  8,
+                                  8,
+                                  0,
+                                  Layout::kRows,
+                                  Layout::kRows,
+                                  Layout::kRows,
+                                  DType::kF32,
+                                  DType::kF32,
+                                  c},
+                                 5);
     EXPECT_EQ(FromBytes(DType::kF32, built->plan.Run().at("d")), built->want.d);
   }
 }
@@ -102,7 +115,8 @@ TEST(MatMul, accumulates_in_f32_state_over_runs) {
   plan.Step(call);
   const auto executor = MakeCudaExecutor(plan.Finish(), Options());
   for (int run = 0; run < 3; ++run) executor->Enqueue("main", plan.Feeds());
-  MatMulReference want = ReferenceMatMul(call, x, y, std::vector<double>(static_cast<size_t>(m * n)), {});
+  MatMulReference want =
+      ReferenceMatMul(call, x, y, std::vector<double>(static_cast<size_t>(m * n)), {});
   for (double& v : want.d) v *= 3;
   EXPECT_LT(RelativeError(FromBytes(DType::kF32, executor->ReadState("gradient")), want.d), 1e-5);
 }
@@ -111,7 +125,8 @@ TEST(MatMul, that_cublaslt_does_not_take_is_an_error_at_load) {
   STATOR_NEEDS_GPU();
   PlanMaker plan("bad");
   MatMulCall call;
-  call.a = ViewOf(plan.Input("a", DType::kF32, {64}, Random(DType::kF32, 64, 1)), 0, {4, 8}, {16, 2});
+  call.a =
+      ViewOf(plan.Input("a", DType::kF32, {64}, Random(DType::kF32, 64, 1)), 0, {4, 8}, {16, 2});
   call.b = plan.Input("b", DType::kF32, {8, 4}, Random(DType::kF32, 32, 1));
   call.d = plan.Output("d", DType::kF32, {4, 4});
   plan.Step(call, "odd strides");
@@ -127,8 +142,17 @@ TEST(MatMul, that_cublaslt_does_not_take_is_an_error_at_load) {
 #if STATOR_WITH_CUDA
 TEST(MatMul, searched_algorithms_persist_and_repeat_their_bits) {
   STATOR_NEEDS_GPU();
-  const auto built = BuildCase({"tuned", {}, 512, 384, 1024, Layout::kRows, Layout::kColumns,
-                                Layout::kRows, DType::kBF16, DType::kBF16}, 3);
+  const auto built = BuildCase({"tuned",
+                                {},
+                                512,
+                                384,
+                                1024,
+                                Layout::kRows,
+                                Layout::kColumns,
+                                Layout::kRows,
+                                DType::kBF16,
+                                DType::kBF16},
+                               3);
   ExecutorOptions options = Options();
   options.tuning_file = options.cache_dir + "/tuning_test.json";
   std::filesystem::remove(options.tuning_file);

@@ -2,13 +2,13 @@
 #if STATOR_WITH_NVRTC
 #include "runtime/cuda/nvrtc.h"
 
+#include "ir/base/error.h"
+#include "runtime/kernel_cache.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
-
-#include "ir/base/error.h"
-#include "runtime/kernel_cache.h"
 
 namespace stator {
 namespace {
@@ -39,8 +39,7 @@ TEST(Nvrtc, keys_tell_sources_and_architectures_apart) {
 }
 
 TEST(Nvrtc, compiles_equal_sources_once_and_reads_them_back) {
-  const std::string dir =
-      (std::filesystem::temp_directory_path() / "stator_nvrtc_test").string();
+  const std::string dir = (std::filesystem::temp_directory_path() / "stator_nvrtc_test").string();
   std::filesystem::remove_all(dir);
   KernelCache cache(dir);
   const std::string one = "extern \"C\" __global__ void one(int* x) { x[0] = 1; }";

@@ -38,16 +38,31 @@ std::vector<char> ToBytes(DType dtype, const std::vector<double>& values) {
   std::vector<char> out(values.size() * static_cast<size_t>(ByteWidth(dtype)));
   for (size_t i = 0; i < values.size(); ++i) {
     switch (dtype) {
-      case DType::kF64: Put(out, i, values[i]); break;
-      case DType::kF32: Put(out, i, static_cast<float>(values[i])); break;
-      case DType::kBF16: case DType::kF16:
+      case DType::kF64:
+        Put(out, i, values[i]);
+        break;
+      case DType::kF32:
+        Put(out, i, static_cast<float>(values[i]));
+        break;
+      case DType::kBF16:
+      case DType::kF16:
         Put(out, i, FloatToBits16(dtype, static_cast<float>(values[i])));
         break;
-      case DType::kI64: Put(out, i, static_cast<int64_t>(values[i])); break;
-      case DType::kI32: Put(out, i, static_cast<int32_t>(values[i])); break;
-      case DType::kU32: Put(out, i, static_cast<uint32_t>(values[i])); break;
-      case DType::kU16: Put(out, i, static_cast<uint16_t>(values[i])); break;
-      default: Put(out, i, static_cast<uint8_t>(values[i])); break;
+      case DType::kI64:
+        Put(out, i, static_cast<int64_t>(values[i]));
+        break;
+      case DType::kI32:
+        Put(out, i, static_cast<int32_t>(values[i]));
+        break;
+      case DType::kU32:
+        Put(out, i, static_cast<uint32_t>(values[i]));
+        break;
+      case DType::kU16:
+        Put(out, i, static_cast<uint16_t>(values[i]));
+        break;
+      default:
+        Put(out, i, static_cast<uint8_t>(values[i]));
+        break;
     }
   }
   return out;
@@ -57,16 +72,31 @@ std::vector<double> FromBytes(DType dtype, const std::vector<char>& bytes) {
   std::vector<double> out(bytes.size() / static_cast<size_t>(ByteWidth(dtype)));
   for (size_t i = 0; i < out.size(); ++i) {
     switch (dtype) {
-      case DType::kF64: out[i] = Get<double>(bytes, i); break;
-      case DType::kF32: out[i] = Get<float>(bytes, i); break;
-      case DType::kBF16: case DType::kF16:
+      case DType::kF64:
+        out[i] = Get<double>(bytes, i);
+        break;
+      case DType::kF32:
+        out[i] = Get<float>(bytes, i);
+        break;
+      case DType::kBF16:
+      case DType::kF16:
         out[i] = BitsToFloat16(dtype, Get<uint16_t>(bytes, i));
         break;
-      case DType::kI64: out[i] = static_cast<double>(Get<int64_t>(bytes, i)); break;
-      case DType::kI32: out[i] = Get<int32_t>(bytes, i); break;
-      case DType::kU32: out[i] = Get<uint32_t>(bytes, i); break;
-      case DType::kU16: out[i] = Get<uint16_t>(bytes, i); break;
-      default: out[i] = Get<uint8_t>(bytes, i); break;
+      case DType::kI64:
+        out[i] = static_cast<double>(Get<int64_t>(bytes, i));
+        break;
+      case DType::kI32:
+        out[i] = Get<int32_t>(bytes, i);
+        break;
+      case DType::kU32:
+        out[i] = Get<uint32_t>(bytes, i);
+        break;
+      case DType::kU16:
+        out[i] = Get<uint16_t>(bytes, i);
+        break;
+      default:
+        out[i] = Get<uint8_t>(bytes, i);
+        break;
     }
   }
   return out;
@@ -99,7 +129,8 @@ BufferRef PlanMaker::Take(Space space, int64_t bytes) {
                   : space == Space::kArena ? plan.arena_bytes
                                            : plan.io_bytes;
   const BufferRef ref{space, used};
-  used += (std::max<int64_t>(1, bytes) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  used +=
+      (std::max<int64_t>(1, bytes) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   return ref;
 }
 

@@ -1,6 +1,10 @@
 // Hand-built CUDA plans: buffers laid out one after the other, steps in order.
 #pragma once
 
+#include "codegen/plan.h"
+#include "ir/base/error.h"
+#include "runtime/executor.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -8,10 +12,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "codegen/plan.h"
-#include "ir/base/error.h"
-#include "runtime/executor.h"
 
 namespace stator::gpu_test {
 

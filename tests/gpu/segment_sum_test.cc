@@ -1,10 +1,10 @@
+#include "ir/reduce_tree.h"
+#include "tests/gpu/plan_maker.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-
-#include "ir/reduce_tree.h"
-#include "tests/gpu/plan_maker.h"
 
 namespace stator::gpu_test {
 namespace {
@@ -31,14 +31,16 @@ template <typename Acc>
 std::vector<double> Reference(const std::vector<double>& updates, const std::vector<double>& ids,
                               int64_t rows, int64_t width, DType out) {
   std::vector<std::vector<int64_t>> hits(static_cast<size_t>(rows));
-  for (size_t i = 0; i < ids.size(); ++i) hits[static_cast<size_t>(ids[i])].push_back(static_cast<int64_t>(i));
+  for (size_t i = 0; i < ids.size(); ++i)
+    hits[static_cast<size_t>(ids[i])].push_back(static_cast<int64_t>(i));
   std::vector<double> sums(static_cast<size_t>(rows * width), 0);
   for (int64_t r = 0; r < rows; ++r) {
     const auto& mine = hits[static_cast<size_t>(r)];
     if (mine.empty()) continue;
     for (int64_t c = 0; c < width; ++c) {
       std::vector<Acc> values;
-      for (const int64_t i : mine) values.push_back(static_cast<Acc>(updates[static_cast<size_t>(i * width + c)]));
+      for (const int64_t i : mine)
+        values.push_back(static_cast<Acc>(updates[static_cast<size_t>(i * width + c)]));
       const double sum = static_cast<double>(ColumnFold<Acc>(values));
       sums[static_cast<size_t>(r * width + c)] = IsFloat(out) ? RoundFloat(out, sum) : sum;
     }
@@ -51,7 +53,8 @@ std::vector<double> SkewedIds(int64_t n, int64_t rows, uint64_t seed) {
   std::vector<double> ids = Random(DType::kF32, n, seed);
   for (double& id : ids) {
     const double u = std::abs(id);
-    id = u < 0.33 ? static_cast<double>(rows / 2) : std::floor(static_cast<double>(rows) * u * u * u);
+    id = u < 0.33 ? static_cast<double>(rows / 2)
+                  : std::floor(static_cast<double>(rows) * u * u * u);
     id = std::min(id, static_cast<double>(rows - 1));
   }
   return ids;
@@ -77,9 +80,10 @@ void CheckSums(DType in, DType out, DType id_type, int64_t n, int64_t width, int
   plan.Step(FillCall{call.out.buffer, call.out.type.Bytes(), 0xff}, "poison");
   plan.Step(call);
   const std::vector<char> first = plan.Run().at("out");
-  const std::vector<double> want = in == DType::kF64   ? Reference<double>(updates, ids, rows, width, out)
-                                   : in == DType::kI32 ? Reference<int32_t>(updates, ids, rows, width, out)
-                                                       : Reference<float>(updates, ids, rows, width, out);
+  const std::vector<double> want =
+      in == DType::kF64   ? Reference<double>(updates, ids, rows, width, out)
+      : in == DType::kI32 ? Reference<int32_t>(updates, ids, rows, width, out)
+                          : Reference<float>(updates, ids, rows, width, out);
   const std::vector<char> expected = ToBytes(out, want);
   ASSERT_EQ(first.size(), expected.size());
   EXPECT_EQ(std::memcmp(first.data(), expected.data(), first.size()), 0)
@@ -89,7 +93,7 @@ void CheckSums(DType in, DType out, DType id_type, int64_t n, int64_t width, int
 TEST(SegmentSum, equals_the_rule_to_the_bit) {
   STATOR_NEEDS_GPU();
   const DType f32 = DType::kF32, bf16 = DType::kBF16, i32 = DType::kI32;
-  CheckSums(bf16, bf16, i32, 20000, 96, 500);   // chunks of rows with thousands
+  CheckSums(bf16, bf16, i32, 20000, 96, 500);  // chunks of rows with thousands
   CheckSums(f32, f32, i32, 9000, 64, 3000);
   CheckSums(bf16, f32, i32, 3000, 40, 100);
   CheckSums(DType::kF16, DType::kF16, i32, 600, 24, 7);

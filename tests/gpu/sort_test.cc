@@ -1,11 +1,11 @@
+#include "tests/gpu/plan_maker.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
-
-#include "tests/gpu/plan_maker.h"
 
 namespace stator::gpu_test {
 namespace {
@@ -24,7 +24,8 @@ std::vector<double> Keys(DType dtype, int64_t n, uint64_t seed) {
   for (int64_t i = 3; i < n; i += 11) keys[static_cast<size_t>(i)] = 0.5;
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = INFINITY;
   const double odd[] = {nan, -nan, inf, -inf};
-  for (int64_t i = 0; i < std::min<int64_t>(4, n / 3); ++i) keys[static_cast<size_t>(2 * i + 1)] = odd[i];
+  for (int64_t i = 0; i < std::min<int64_t>(4, n / 3); ++i)
+    keys[static_cast<size_t>(2 * i + 1)] = odd[i];
   return keys;
 }
 

@@ -186,12 +186,18 @@ struct ElementText {
 
 ElementText TextOf(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return {"double", "double", "x", "x"};
-    case DType::kF32: return {"float", "float", "x", "x"};
-    case DType::kBF16: return {"u16", "float", "__uint_as_float((u32)x << 16)", "Bf16(x)"};
-    case DType::kF16: return {"u16", "float", "FromHalf(x)", "ToHalf(x)"};
-    case DType::kI32: return {"int", "int", "x", "x"};
-    case DType::kU32: return {"u32", "u32", "x", "x"};
+    case DType::kF64:
+      return {"double", "double", "x", "x"};
+    case DType::kF32:
+      return {"float", "float", "x", "x"};
+    case DType::kBF16:
+      return {"u16", "float", "__uint_as_float((u32)x << 16)", "Bf16(x)"};
+    case DType::kF16:
+      return {"u16", "float", "FromHalf(x)", "ToHalf(x)"};
+    case DType::kI32:
+      return {"int", "int", "x", "x"};
+    case DType::kU32:
+      return {"u32", "u32", "x", "x"};
     default:
       Fail(ErrorCode::kUnsupported, "segment sums of ", Name(dtype), " are not there on CUDA");
   }
@@ -199,11 +205,16 @@ ElementText TextOf(DType dtype) {
 
 const char* IdText(DType dtype) {
   switch (dtype) {
-    case DType::kI64: return "long long";
-    case DType::kI32: return "int";
-    case DType::kU32: return "u32";
-    case DType::kU16: return "u16";
-    default: Fail(ErrorCode::kUnsupported, "segment sums by ", Name(dtype), " are not there on CUDA");
+    case DType::kI64:
+      return "long long";
+    case DType::kI32:
+      return "int";
+    case DType::kU32:
+      return "u32";
+    case DType::kU16:
+      return "u16";
+    default:
+      Fail(ErrorCode::kUnsupported, "segment sums by ", Name(dtype), " are not there on CUDA");
   }
 }
 
@@ -238,8 +249,9 @@ std::string SegmentSumSource(DType updates, DType out, DType ids, int vector) {
          " are not there on CUDA");
   }
   return StrCat(kPrelude, "typedef ", in.storage, " IN;\ntypedef ", to.storage, " OUT;\ntypedef ",
-                in.acc, " ACC;\ntypedef ", IdText(ids), " ID;\nconst int V = ", vector, ";\nACC From(IN x) { return ", in.widen,
-                "; }\nOUT To(ACC x) { return ", to.narrow, "; }\n", kBody);
+                in.acc, " ACC;\ntypedef ", IdText(ids), " ID;\nconst int V = ", vector,
+                ";\nACC From(IN x) { return ", in.widen, "; }\nOUT To(ACC x) { return ", to.narrow,
+                "; }\n", kBody);
 }
 
 }  // namespace stator

@@ -1,9 +1,9 @@
 // CUDA C++ of the kernels that plans call by name rather than carry.
 #pragma once
 
-#include <string>
-
 #include "ir/dtype.h"
+
+#include <string>
 
 namespace stator {
 
