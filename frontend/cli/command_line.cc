@@ -1,5 +1,6 @@
 #include "frontend/cli/command_line.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "frontend/cli/version.h"
@@ -24,19 +25,20 @@ const char* GroupTitle(ConfigGroup group) {
   return "";
 }
 
-std::string Spellings(std::string_view key) {
-  std::string names = StrCat("--", key);
-  std::string dashed(key);
-  for (char& c : dashed) {
-    if (c == '_') c = '-';
-  }
-  return dashed == key ? names : StrCat(names, ",--", dashed);
+// "--n-layer=4" as "--n_layer=4": both spellings of a key are fine.
+std::string Underscored(const std::string& argument) {
+  if (!argument.starts_with("--")) return argument;
+  const size_t end = std::min(argument.find('='), argument.size());
+  std::string name = argument.substr(2, end - 2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return FindConfigKey(name) ? StrCat("--", name, argument.substr(end)) : argument;
 }
 
 std::string HelpText(const ConfigKey& key) {
   std::string text(key.help);
   if (!key.choices.empty()) text += StrCat(" (", key.choices, ")");
   const std::string value = ConfigText(TrainConfig(), key);
+  if (value == "true") return StrCat(text, " [true; --", key.name, "=false turns it off]");
   if (value.find('\n') == std::string::npos && !value.empty()) text += StrCat(" [", value, "]");
   return text;
 }
@@ -52,11 +54,11 @@ void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
     };
     if (std::holds_alternative<bool TrainConfig::*>(key.field)) {
       option = app.add_flag_function(
-          Spellings(name),
+          "--" + name,
           [&flags, name](int64_t count) { flags.push_back({name, {count > 0 ? "true" : "false"}}); },
           HelpText(key));
     } else {
-      option = app.add_option(Spellings(name), store, HelpText(key));
+      option = app.add_option("--" + name, store, HelpText(key));
       const bool list = std::holds_alternative<StringList TrainConfig::*>(key.field);
       option->type_name(list ? "FILE..." : std::holds_alternative<std::string TrainConfig::*>(key.field)
                                                ? "TEXT" : "NUMBER");
@@ -97,6 +99,14 @@ std::string Unexpected(const CLI::App& command) {
 
 CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CommandLine out;
+  const std::vector<std::string> commands = {"train", "sample", "plan", "doctor"};
+  if (argc > 1 && argv[1][0] != '-' &&
+      std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
+    out.text = StrCat("stator: unknown command '", argv[1], "'", DidYouMean(argv[1], commands),
+                      "\ntry 'stator --help'\n");
+    out.exit_code = kBadUsage;
+    return out;
+  }
   CLI::App app("Compiles a neural network's training step and runs it.", "stator");
   app.set_version_flag("--version", VersionText());
   app.require_subcommand(1);
@@ -111,7 +121,9 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CLI::App& doctor = *app.add_subcommand("doctor", "say what was found, what is missing, what cannot work");
   doctor.add_option("--plan", out.plan_file, "a plan file: can it run here?");
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments;  // the last one first, as the library wants them
+    for (int i = argc - 1; i > 0; --i) arguments.push_back(Underscored(argv[i]));
+    app.parse(arguments);
   } catch (const CLI::ParseError& e) {
     std::ostringstream text, errors;
     const bool asked = e.get_exit_code() == 0;  // for help or the version

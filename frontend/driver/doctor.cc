@@ -1,17 +1,14 @@
 #include "frontend/driver/doctor.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
-#include <sstream>
 #include <thread>
 
-#include "frontend/driver/config.h"
 #include "frontend/driver/data.h"
 #include "frontend/driver/report.h"
 #include "ir/base/error.h"
+#include "runtime/cpu/compiler.h"
 #include "runtime/executor.h"
 #include "runtime/kernel_cache.h"
 #ifdef STATOR_WITH_CUDA
@@ -27,15 +24,6 @@ namespace stator {
 namespace {
 
 using Findings = std::vector<Finding>;
-
-std::string FirstLineOf(const std::string& command) {
-  std::string line;
-  FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
-  if (!pipe) return line;
-  char text[256];
-  if (std::fgets(text, sizeof text, pipe)) line = Trim(text);
-  return pclose(pipe) == 0 ? line : "";
-}
 
 std::string Field(const char* path, const std::string& key) {
   std::ifstream in(path);
@@ -54,32 +42,18 @@ void ExamineSystem(Findings& out) {
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   out.push_back({Verdict::kOk, "system", StrCat(system.sysname, " ", system.release, ", ",
                                                 system.machine, ", ", FormatBytes(memory))});
-  std::istringstream words(Field("/proc/cpuinfo", "flags"));
-  std::set<std::string> flags;
-  for (std::string w; words >> w;) flags.insert(w);
-  std::vector<std::string> found;
-  for (const char* f : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve"}) {
-    if (flags.contains(f)) found.emplace_back(f);
-  }
   out.push_back({Verdict::kOk, "cpu", StrCat(Field("/proc/cpuinfo", "model name"), ", ",
                                              std::thread::hardware_concurrency(), " threads; ",
-                                             found.empty() ? "no vector extension known here"
-                                                           : Join(found, " "))});
+                                             CpuFeatures())});
 }
 
-// The compiler of the CPU's kernels, as the runtime picks it.
+// The one that compiles the CPU's kernels.
 void ExamineCompiler(Findings& out) {
-  const char* asked = std::getenv("STATOR_CXX");
-  for (const std::string& name : asked ? StringList{asked} : StringList{"c++", "g++", "clang++"}) {
-    const std::string version = FirstLineOf(name + " --version");
-    if (version.empty()) continue;
-    const std::string path = FirstLineOf("command -v " + name);
-    out.push_back({Verdict::kOk, "compiler", StrCat(version, " (", path, ")")});
-    return;
+  try {
+    out.push_back({Verdict::kOk, "compiler", CpuCompiler().version()});
+  } catch (const Error& e) {
+    out.push_back({Verdict::kProblem, "compiler", e.what()});
   }
-  out.push_back({Verdict::kProblem, "compiler",
-                 asked ? StrCat("STATOR_CXX=", asked, " does not run")
-                       : "no C++ compiler, which CPU kernels need: apt-get install g++"});
 }
 
 void ExamineCpuLibraries(Findings& out) {
@@ -121,16 +95,17 @@ void ExamineCuda(Findings& out) {
                           d.sm < kOldestSm ? StrCat("; sm_", kOldestSm, " is the oldest that works")
                                            : "")});
   }
-  if (!facts.why_no_device.empty()) {
-    // A GPU that is there and cannot be used is a problem; none at all is not.
-    out.push_back({facts.devices.empty() ? Verdict::kAbsent : Verdict::kProblem, "GPU",
-                   facts.why_no_device});
-  }
+  bool driver = false;
   for (const LibraryFact& l : facts.libraries) {
+    driver = driver || (l.name == "driver" && !l.version.empty());
     const bool absent = l.version.empty();
-    out.push_back({absent ? Verdict::kAbsent : l.note.empty() ? Verdict::kOk : Verdict::kProblem,
-                   l.name, StrCat(absent ? "not found" : l.version, l.path.empty() ? "" : " ",
-                                  l.path, l.note.empty() ? "" : "; ", l.note)});
+    out.push_back({absent ? Verdict::kAbsent : Verdict::kOk, l.name,
+                   StrCat(absent ? "not found" : l.version, l.path.empty() ? "" : " ", l.path,
+                          l.note.empty() ? "" : "; ", l.note)});
+  }
+  // A driver that is there and of no use is a problem; none at all is not.
+  if (!facts.why_no_device.empty()) {
+    out.push_back({driver ? Verdict::kProblem : Verdict::kAbsent, "GPU", facts.why_no_device});
   }
 }
 #else

@@ -1,5 +1,6 @@
 #include "frontend/driver/train.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -17,8 +18,7 @@
 namespace stator {
 namespace {
 
-constexpr int kInFlight = 2;       // updates enqueued ahead of the metrics read
-constexpr int kMaxSkipped = 100;   // updates in a row that a run survives without a finite gradient
+constexpr int kMaxSkipped = 100;  // updates in a row that a run survives without a finite gradient
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -40,7 +40,7 @@ class TrainingRun {
   void EnqueueUpdate(int64_t iteration);
   void TakeUpdate();
   void CheckFinite(const Metrics& metrics, int64_t step);
-  void Evaluate();
+  void Evaluate(bool last);
   void Save();
   void PrintSample();
 
@@ -52,6 +52,7 @@ class TrainingRun {
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Report> report_;
   TrainResult result_;
+  int in_flight_ = 1;     // updates enqueued before the first one's metrics are read
   int64_t reported_ = 0;  // updates whose metrics were read
   double last_end_ = 0;   // when the update before was done, seconds
   int skipped_ = 0;       // updates in a row
@@ -63,6 +64,8 @@ TrainResult TrainingRun::Run() {
   if (config_.resume) result_.iteration = ReadCheckpointInfo(checkpoint).iteration;
   reported_ = result_.iteration;
   device_ = ChooseDevice(config_.device);
+  // A GPU works while the host prepares the next batch; on a CPU that would be the same cores.
+  in_flight_ = device_.target->kind() == DeviceKind::kCuda ? 3 : 1;
   const std::string chosen = ApplyDeviceDefaults(config_, *device_.target);
   data_ = LoadDataset(MakeDataOptions(config_));
   train_ = std::make_unique<BatchSource>(data_.train, config_.batch_size, config_.block_size,
@@ -143,19 +146,16 @@ void TrainingRun::PrintHeader(const PlannedModel& planned, double load_seconds) 
 
 void TrainingRun::Loop() {
   last_end_ = Now();
-  bool evaluated = false;
   while (result_.iteration < config_.max_iters && InterruptScope::Pending() == 0) {
     EnqueueUpdate(result_.iteration++);
-    evaluated = false;
-    if (trainer_->in_flight() >= kInFlight) TakeUpdate();
+    if (trainer_->in_flight() >= in_flight_) TakeUpdate();
     const bool evaluates =
         config_.eval_interval > 0 && result_.iteration % config_.eval_interval == 0;
     const bool saves =
         config_.checkpoint_interval > 0 && result_.iteration % config_.checkpoint_interval == 0;
     if (!evaluates && !saves) continue;
     while (trainer_->in_flight() > 0) TakeUpdate();
-    if (evaluates) Evaluate();
-    evaluated = evaluates;
+    if (evaluates && result_.iteration < config_.max_iters) Evaluate(false);
     if (saves && result_.iteration < config_.max_iters) Save();
     last_end_ = Now();
   }
@@ -166,7 +166,7 @@ void TrainingRun::Loop() {
     Save();
     return;
   }
-  if (!evaluated) Evaluate();
+  Evaluate(true);
   Save();
   PrintSample();
 }
@@ -209,10 +209,16 @@ void TrainingRun::CheckFinite(const Metrics& metrics, int64_t step) {
        "; a lower learning_rate than ", config_.learning_rate, " or more warmup_iters may help");
 }
 
-void TrainingRun::Evaluate() {
+// The last evaluation covers the validation split once, where that takes no more than eight times as
+// long as the others.
+void TrainingRun::Evaluate(bool last) {
+  const int64_t tokens = config_.batch_size * config_.block_size;
+  const int64_t whole = (data_.val->size() + tokens - 1) / tokens;
+  const int64_t count =
+      last ? std::max(config_.eval_iters, std::min(whole, 8 * config_.eval_iters)) : config_.eval_iters;
   double sum = 0, weight = 0;
-  for (int64_t i = 0; i < config_.eval_iters; ++i) {
-    const Batch batch = val_->Even(i, config_.eval_iters);
+  for (int64_t i = 0; i < count && InterruptScope::Pending() == 0; ++i) {
+    const Batch batch = val_->Even(i, count);
     const Metrics m =
         trainer_->Evaluate({{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}});
     sum += static_cast<double>(m.loss) * m.weight;
