@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kFlatBlock = 4096;     // elements of a pointwise task
 constexpr int64_t kColumnTile = 256;     // columns whose lanes stay in the first-level cache
+constexpr int64_t kKeepElements = 16384;  // of a row kept on the stack between sweeps
 constexpr int64_t kParallelWork = 16384; // elements below which threads cost more than they bring
 
 class CppWriter {
@@ -93,7 +94,7 @@ class CppWriter {
     const int64_t n = space_.row_length();
     const int64_t width = std::min(kRowLanes, BitCeil(n)), chunks = (n + width - 1) / width;
     ElementEmitter::Options o = Base();
-    o.keep = parts_.sweeps > 1;
+    o.keep = parts_.sweeps > 1 && n <= kKeepElements;
     o.lane_index = "[j]";
     o.kept_extent = StrCat("[", n, "]");
     emitter_->SetOptions(o);

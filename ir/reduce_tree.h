@@ -6,7 +6,7 @@
 // axes of size 1 join either neighbour. With n the product of a run's sizes:
 //
 // Row kind (the run contains the innermost axis that is not of size 1). Split n into blocks of
-// kRowBlock consecutive elements (the last one may be short). In a block of m elements there are
+// RowBlock(rows) consecutive elements, where rows is the number of rows reduced alike (the last one may be short). In a block of m elements there are
 // W = min(kRowLanes, bit_ceil(m)) lanes; lane j folds elements j, j+W, j+2W, ... in that order,
 // starting from the first (no identity is mixed in). Lanes are then combined pairwise, neighbours
 // first: for s = 1, 2, 4, ... < W: lane[j] = lane[j] op lane[j+s] for j a multiple of 2s; a pair
@@ -28,6 +28,8 @@
 namespace stator {
 
 inline constexpr int64_t kRowBlock = 32768;
+inline constexpr int64_t kLongRowBlock = int64_t{1} << 20;
+inline constexpr int64_t kManyRows = 64;
 inline constexpr int64_t kRowLanes = 1024;
 inline constexpr int64_t kColumnLanes = 8;
 inline constexpr int64_t kColumnPartials = 512;  // at most this many chunks
@@ -35,6 +37,9 @@ inline constexpr int64_t kColumnPartials = 512;  // at most this many chunks
 constexpr int64_t BitCeil(int64_t n) {
   return n <= 1 ? 1 : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
 }
+
+// Elements of a row's block: many rows are parallel enough, few are split further.
+constexpr int64_t RowBlock(int64_t rows) { return rows >= kManyRows ? kLongRowBlock : kRowBlock; }
 
 // Elements a chunk of a column reduction over n elements: 1 chunk up to 512, then at most 512.
 constexpr int64_t ColumnChunk(int64_t n) {

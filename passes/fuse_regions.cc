@@ -3,6 +3,9 @@
 // recomputed where they are read. Fusing never changes a result: every value is still rounded to
 // its dtype, and folds keep their tree.
 //
+// Forward and backward stay apart: a backward node that needs only forward values would otherwise
+// join their kernel, and its result would live from there to its use.
+//
 // A region is legal when (1) one iteration space holds all its nodes (ir/region.h), (2) every access
 // to a value computed inside it is at the very element being computed, and (3) no path leaves it
 // and comes back. Nodes are visited in order, each starting as its own region and merging with the
@@ -246,8 +249,11 @@ class Fuser {
 
   bool MergeMakesCycle(int a, int b) const { return HasIndirectPath(a, b) || HasIndirectPath(b, a); }
 
+  std::string PhaseOf(int r) const { return regions_[r].nodes[0]->StrFact(fact::kPhase); }
+
   bool TryMerge(int a, int b) {
     RegionSpace space = regions_[a].space;
+    if (PhaseOf(a) != PhaseOf(b)) return false;
     if (!CombineSpaces(&space, regions_[b].space)) return false;
     std::vector<Node*> nodes = regions_[a].nodes;
     nodes.insert(nodes.end(), regions_[b].nodes.begin(), regions_[b].nodes.end());

@@ -28,7 +28,7 @@ Value FoldRun(Builder& b, Value x, int64_t outer, int64_t n, int64_t inner, cons
   // A run of size 1 still widens to the accumulator, so at least one fold is made.
   do {
     const int64_t length = x.shape()[1];
-    const int64_t chunk = inner == 1 ? std::min(kRowBlock, length) : ColumnChunk(length);
+    const int64_t chunk = inner == 1 ? std::min(RowBlock(outer), length) : ColumnChunk(length);
     x = b.Create1("fold", {x}, {{"kind", std::string(kind)}, {"chunk", chunk}});
   } while (x.shape()[1] > 1);
   return x;

@@ -81,10 +81,10 @@ Acc FoldChunk(int64_t m, ReduceKind kind, bool row, const Get& get) {
 
 // Folds `line` by blocks of `block(n)` until one element is left. `Acc` is the accumulator type.
 template <typename Acc>
-Acc FoldLine(std::vector<Acc> line, ReduceKind kind, bool row) {
+Acc FoldLine(std::vector<Acc> line, ReduceKind kind, bool row, int64_t rows = 1) {
   do {
     const auto n = static_cast<int64_t>(line.size());
-    const int64_t block = row ? kRowBlock : ColumnChunk(n);
+    const int64_t block = row ? RowBlock(rows) : ColumnChunk(n);
     std::vector<Acc> partials;
     for (int64_t begin = 0; begin < n; begin += block) {
       const int64_t m = std::min(block, n - begin);
@@ -105,7 +105,7 @@ std::vector<Element> FoldRun(const std::vector<Element>& x, int64_t outer, int64
     for (int64_t i = 0; i < inner; ++i) {
       std::vector<Acc> line(n);
       for (int64_t k = 0; k < n; ++k) line[k] = static_cast<Acc>(x[(o * n + k) * inner + i]);
-      out[o * inner + i] = static_cast<Element>(FoldLine<Acc>(std::move(line), kind, inner == 1));
+      out[o * inner + i] = static_cast<Element>(FoldLine<Acc>(std::move(line), kind, inner == 1, outer));
     }
   }
   return out;
