@@ -1,5 +1,7 @@
 #include "frontend/driver/resolve.h"
 
+#include <algorithm>
+
 #include "frontend/driver/checkpoint.h"
 #include "ir/base/error.h"
 
@@ -13,9 +15,11 @@ void Apply(TrainConfig& config, const ConfigSources& sources) {
   }
 }
 
-// Where a run is and how it runs are for today's flags to say; what it computes is for the checkpoint.
+// Where and how a run goes on is for today's flags to say; what it computes is for the checkpoint.
 bool FromCheckpoint(const ConfigKey& key) {
-  return key.group != ConfigGroup::kDevice && key.name != "out_dir" && key.name != "resume";
+  constexpr std::string_view kToday[] = {"device", "threads", "mode", "fuse", "compile_cache",
+                                         "out_dir", "resume"};
+  return std::find(std::begin(kToday), std::end(kToday), key.name) == std::end(kToday);
 }
 
 TrainConfig OverCheckpoint(const ConfigSources& sources, const TrainConfig& asked) {

@@ -67,6 +67,7 @@ TrainResult TrainingRun::Run() {
   // A GPU works while the host prepares the next batch; on a CPU that would be the same cores.
   in_flight_ = device_.target->kind() == DeviceKind::kCuda ? 3 : 1;
   const std::string chosen = ApplyDeviceDefaults(config_, *device_.target);
+  config_.dtype = Name(ComputeDType(config_, *device_.target));  // the checkpoint says what it was
   data_ = LoadDataset(MakeDataOptions(config_));
   train_ = std::make_unique<BatchSource>(data_.train, config_.batch_size, config_.block_size,
                                          "training");

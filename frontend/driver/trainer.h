@@ -39,8 +39,8 @@ struct Metrics {
 
 struct TrainerOptions {
   std::string device = "auto";
-  CompileOptions compile;
-  ExecutorOptions executor;
+  CompileOptions compile = {};
+  ExecutorOptions executor = {};
   uint64_t seed = 0;  // of parameters and random streams
 };
 
