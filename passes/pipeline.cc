@@ -55,6 +55,8 @@ std::vector<Pass> LowerPasses() {
       {"fold-constants", "expansions compute with constants", FoldConstants},
       {"merge-duplicates", "expansions repeat each other, and casts meet their like",
        MergeDuplicates},
+      {"choose-implementations", "library calls are in sight and final; what scratch they need is planned as memory",
+       ChooseImplementations},
       {"split-reductions", "once every reduction is in sight, and before regions form around folds",
        SplitReductions},
       {"lower-views", "after the last pass that adds movement; regions form around what is no view",

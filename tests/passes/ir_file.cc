@@ -92,18 +92,25 @@ std::vector<IrCase> ReadIrFile(const std::string& file) {
   return cases;
 }
 
-// A GPU whose library takes no attention at all.
-class NoAttentionTarget : public Target {
+// A GPU whose library takes no attention at all, or any with 100 MiB of scratch a batch entry.
+class TestTarget : public Target {
  public:
+  explicit TestTarget(bool attention) : attention_(attention) {}
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return "test"; }
   int64_t memory_bytes() const override { return 0; }
   double peak_flops(DType) const override { return 0; }
   double bandwidth() const override { return 0; }
   bool SupportsAttention(const AttentionQuery&, std::string* why) const override {
-    *why = "a test target";
-    return false;
+    if (!attention_) *why = "a test target";
+    return attention_;
   }
+  int64_t AttentionWorkspace(const AttentionQuery& query) const override {
+    return query.batch * (int64_t{100} << 20);
+  }
+
+ private:
+  bool attention_;
 };
 
 Value Decayed(Builder& b, const ParameterUpdate& u) {
@@ -158,7 +165,7 @@ void ParseOptions(const std::vector<std::string>& options, CaseOptions& to) {
     } else if (key == "keep_f32") {
       to.pass.keep_f32 = Split(value, '|');
     } else if (key == "target") {
-      to.target = std::make_unique<NoAttentionTarget>();
+      to.target = std::make_unique<TestTarget>(value == "cuda-attention");
       to.pass.target = to.target.get();
     } else if (key == "optimizer") {
       to.optimizer.update = value == "momentum" ? MomentumUpdate : SgdUpdate;
