@@ -179,7 +179,8 @@ struct Plan {
 };
 
 // Throws `Error` naming the step when a buffer is outside its space or misaligned, a kernel or
-// state is missing, or two live tensors overlap without being views of each other.
+// module is missing, shapes do not fit, the result of a library call overlaps its operands, or two
+// states, inputs or outputs overlap.
 void VerifyPlan(const Plan& plan);
 
 // The flatbuffers file (codegen/plan.fbs). LoadPlan verifies the bytes, then the plan; throws

@@ -126,6 +126,7 @@ int PlanBuilder::KernelIndex(const std::string& name, const std::string& body) {
 }
 
 void PlanBuilder::AddEmitted(std::span<Node* const> nodes, const EmittedKernel& kernel) {
+  if (language_ == Language::kCuda && kernel.grid == 0) return;  // no element, no block
   KernelCall call;
   double bytes = 0;
   for (const Value& v : kernel.args) {
