@@ -81,7 +81,7 @@ class CpuExecutor : public Executor {
   }
 
   OutputMap Wait(int64_t ticket) override {
-    Slot& slot = slots_[ticket % kMaxInFlight];
+    Slot& slot = slots_[(ticket < 0 ? 0 : ticket) % kMaxInFlight];
     if (ticket < 0 || slot.ticket != ticket) {
       Fail(ErrorCode::kInvalidArgument, "run ", ticket, " has no outputs: they were taken, or ",
            static_cast<int>(kMaxInFlight), " further runs have begun");

@@ -5,11 +5,11 @@
 
 #include <exception>
 #include <fstream>
-#include <optional>
 
 #include "ir/base/error.h"
 #include "runtime/compile_plan.h"
 #include "runtime/cpu/compiler.h"
+#include "runtime/cpu/matmul.h"
 
 namespace stator {
 namespace {
@@ -36,6 +36,17 @@ std::unique_ptr<CpuModule> LoadBinary(const KernelModule& module, KernelCache& c
   } catch (...) {
     unlink(path.c_str());
     throw;
+  }
+}
+
+// An entry of the cache that does not load was damaged: it is made anew, once.
+std::unique_ptr<CpuModule> LoadCompiled(const std::string& path, const std::string& source,
+                                        KernelCache& cache) {
+  try {
+    return std::make_unique<CpuModule>(path);
+  } catch (const Error&) {
+    unlink(path.c_str());
+    return std::make_unique<CpuModule>(CpuCompiler().Compile(source, cache));
   }
 }
 
@@ -97,7 +108,8 @@ std::vector<std::unique_ptr<CpuModule>> LoadModules(const Plan& plan, const std:
   std::vector<std::string> paths(plan.modules.size());
   if (any) paths = CompileAll(plan, CpuCompiler(), cache, compile);
   for (size_t m = 0; m < modules.size(); ++m) {
-    modules[m] = compile[m] ? std::make_unique<CpuModule>(paths[m]) : LoadBinary(plan.modules[m], cache);
+    modules[m] = compile[m] ? LoadCompiled(paths[m], plan.modules[m].source, cache)
+                            : LoadBinary(plan.modules[m], cache);
   }
   return modules;
 }
@@ -118,6 +130,7 @@ void CompileCpuPlan(Plan& plan, const ExecutorOptions& options) {
   }
   plan.fingerprint[kCpuFeaturesKey] = CpuFeatures();
   plan.fingerprint[kCpuCompilerKey] = compiler.version();
+  plan.fingerprint["onednn"] = OneDnnVersion();
 }
 
 }  // namespace stator

@@ -28,11 +28,10 @@ class CpuModule {
   std::string path_;
 };
 
-// The module's binary when it has one that runs on this machine, else its source compiled; `made_for`
-// is the processor features that the plan's binaries need.
+// Each module's binary when it has one that runs on this machine, else its source compiled.
 std::vector<std::unique_ptr<CpuModule>> LoadModules(const Plan& plan, const std::string& cache_dir);
 
-// The plan's fingerprint entry that names the features its binaries use.
+// Entries of the plan's fingerprint: processor features that its binaries need, what made them.
 inline constexpr const char* kCpuFeaturesKey = "cpu.features";
 inline constexpr const char* kCpuCompilerKey = "cpu.compiler";
 

@@ -177,6 +177,23 @@ TEST(CpuExecutor, binaries_of_another_machine_are_compiled_anew) {
   EXPECT_EQ(RunOnce(plan, {{"x", x}}).at("out").f, std::vector<double>(1000, 0.0));
 }
 
+TEST(CpuExecutor, a_damaged_cache_entry_is_made_anew) {
+  ExecutorOptions options = TestOptions();
+  options.cache_dir = std::string(STATOR_BINARY_DIR) + "/damaged-kernel-cache";
+  std::filesystem::remove_all(options.cache_dir);
+  MakeExecutor(AxpyPlan().plan(), options);
+  int damaged = 0;
+  for (const auto& file : std::filesystem::directory_iterator(options.cache_dir)) {
+    if (file.path().extension() != ".so") continue;
+    std::filesystem::resize_file(file.path(), 100);
+    ++damaged;
+  }
+  EXPECT_EQ(damaged, 1);
+  Tensor x(Type{DType::kF32, {1000}});
+  EXPECT_EQ(RunOnce(*MakeExecutor(AxpyPlan().plan(), options), {{"x", x}}).at("out").f,
+            std::vector<double>(1000, 0.0));
+}
+
 TEST(Targets, by_name) {
   EXPECT_EQ(MakeRecordedTarget("H200")->sm(), 90);
   EXPECT_NE(MessageOf([] { MakeRecordedTarget("tpu"); }).find("h200"), std::string::npos);
