@@ -1,0 +1,166 @@
+"""What the parity scripts share: weights and batches that both sides read, the PyTorch training loop, the comparison.
+
+A model is a function of a dictionary of tensors under Stator's parameter names, so that the file of weights is that
+dictionary. Needs only PyTorch (1.13 or later) and NumPy.
+"""
+import argparse
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+LIMIT = 1e-4  # largest relative difference of two losses of one step
+
+
+def write_safetensors(path, tensors):
+    """8 bytes of header length, a JSON header, the data: https://github.com/huggingface/safetensors, "Format"."""
+    header, offset = {}, 0
+    for name, array in tensors.items():
+        end = offset + array.nbytes
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for array in tensors.values():
+            f.write(np.ascontiguousarray(array, dtype="<f4").tobytes())
+
+
+def make_weights(shapes, n_layer, seed=1):
+    """Matrices as a model starts with them; scales and biases away from 1 and 0, where their gradients would hide."""
+    random = np.random.RandomState(seed)
+    weights = {}
+    for name, shape in shapes.items():
+        noise = random.standard_normal(shape)
+        if len(shape) == 1:
+            is_scale = name.endswith("/w")
+            value = (1 if is_scale else 0) + (0.1 if is_scale else 0.02) * noise
+        else:
+            residual = "/proj/" in name or "/down/" in name
+            value = (0.02 / math.sqrt(2 * n_layer) if residual else 0.02) * noise
+        weights[name] = value.astype(np.float32)
+    return weights
+
+
+def make_batches(steps, batch, length, vocab, seed=2):
+    """int32 [steps, batch, length + 1]: a chain that a model can learn, with three steps in ten at random."""
+    random = np.random.RandomState(seed)
+    follows = random.permutation(vocab)
+    tokens = np.empty((steps, batch, length + 1), np.int32)
+    tokens[..., 0] = random.randint(0, vocab, (steps, batch))
+    for t in range(length):
+        jumps = random.random_sample((steps, batch)) < 0.3
+        tokens[..., t + 1] = np.where(jumps, random.randint(0, vocab, (steps, batch)), follows[tokens[..., t]])
+    return tokens
+
+
+def attention(q, k, v, fused=False):
+    """Causal attention of q [B,T,H,D] over k, v [B,T,G,D], by its formula unless `fused`; [B,T,H*D]."""
+    b, t, h, d = q.shape
+    k, v = (x.repeat_interleave(h // x.shape[2], dim=2) if x.shape[2] != h else x for x in (k, v))
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    if fused:
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    else:
+        unseen = torch.ones(t, t, dtype=torch.bool, device=q.device).triu(1)
+        scores = (q @ k.transpose(2, 3)) / math.sqrt(d)
+        y = F.softmax(scores.masked_fill(unseen, float("-inf")), dim=-1) @ v
+    return y.transpose(1, 2).reshape(b, t, h * d)
+
+
+class Training:
+    """f32 AdamW on a model's loss(parameters, config, tokens, targets): decay of matrices alone, clipping at 1."""
+
+    def __init__(self, loss, config, weights, device, dtype=torch.float32):
+        self.loss, self.config = loss, config
+        self.parameters = {n: torch.tensor(w, device=device, dtype=dtype, requires_grad=True) for n, w in weights.items()}
+        values = list(self.parameters.values())
+        groups = [{"params": [p for p in values if p.dim() >= 2], "weight_decay": 0.1},
+                  {"params": [p for p in values if p.dim() < 2], "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=config["learning_rate"], betas=(0.9, 0.95), eps=1e-8)
+
+    def step(self, rows):
+        """One update from rows [B, T + 1]; the loss and the gradient's norm before clipping, still on the device."""
+        loss = self.loss(self.parameters, self.config, rows[:, :-1], rows[:, 1:])
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0)
+        self.optimizer.step()
+        return loss.detach(), norm
+
+
+def run_torch(loss, config, weights, batches, device, dtype):
+    training = Training(loss, config, weights, device, dtype)
+    steps = [training.step(torch.from_numpy(rows).long().to(device)) for rows in batches]
+    return [x.item() for x, _ in steps], [n.item() for _, n in steps]
+
+
+def stator_settings(config, steps, device):
+    """The keys that make Stator's model and optimizer those of Training."""
+    keys = {k: v for k, v in config.items() if k in ("model", "n_layer", "n_head", "n_kv_head", "n_embd", "block_size",
+                                                     "batch_size", "vocab_size", "tie_weights", "learning_rate")}
+    keys.update(schedule="constant", warmup_iters=0, max_iters=steps, weight_decay=0.1, beta1=0.9, beta2=0.95,
+                grad_clip=1, dtype="f32", device=device)
+    return ["%s=%s" % (k, str(v).lower() if isinstance(v, bool) else v) for k, v in keys.items()]
+
+
+def run_stator(program, config, weights, batches, device):
+    with tempfile.TemporaryDirectory() as folder:
+        weights_path, batches_path = os.path.join(folder, "weights.safetensors"), os.path.join(folder, "batches.i32")
+        write_safetensors(weights_path, weights)
+        batches.astype("<i4").tofile(batches_path)
+        command = [program, weights_path, batches_path] + stator_settings(config, len(batches), device)
+        done = subprocess.run(command, stdout=subprocess.PIPE)
+        if done.returncode != 0:
+            sys.exit("%s failed" % " ".join(command))
+        return json.loads(done.stdout)
+
+
+def largest_difference(a, b):
+    """(relative difference, step); a NaN on either side counts as infinite."""
+    differences = [abs(x - y) / abs(y) if math.isfinite(x) and math.isfinite(y) else math.inf for x, y in zip(a, b)]
+    worst = max(range(len(differences)), key=differences.__getitem__)
+    return differences[worst], worst
+
+
+def main(name, loss, shapes, sizes):
+    parser = argparse.ArgumentParser(description="%s, Stator against PyTorch: losses of the same steps" % name)
+    parser.add_argument("--stator", required=True, help="the program stator_losses")
+    parser.add_argument("--size", choices=sorted(sizes), default="small")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--double", action="store_true", help="PyTorch in f64, to see how far f32 itself drifts")
+    args = parser.parse_args()
+
+    # f32 means f32: no TF32 in products.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    config = dict(sizes[args.size], model=name, learning_rate=3e-4)
+    weights = make_weights(shapes(config), config["n_layer"])
+    batches = make_batches(args.steps, config["batch_size"], config["block_size"], config["vocab_size"])
+    ours = run_stator(args.stator, config, weights, batches, args.device)
+    losses, norms = run_torch(loss, config, weights, batches, args.device,
+                              torch.float64 if args.double else torch.float32)
+    if len(ours["losses"]) != args.steps:
+        sys.exit("stator gave %d losses for %d steps" % (len(ours["losses"]), args.steps))
+    difference, step = largest_difference(ours["losses"], losses)
+    norm_difference, _ = largest_difference(ours["grad_norms"], norms)
+    passed = difference <= LIMIT
+    print(json.dumps({
+        "model": name, "size": args.size, "steps": args.steps, "stator_device": ours["device"],
+        "torch": torch.__version__ + (" f64" if args.double else ""), "torch_device":
+        torch.cuda.get_device_name() if args.device == "cuda" else "cpu",
+        "parameters": int(sum(w.size for w in weights.values())),
+        "max_relative_loss_difference": difference, "at_step": step, "limit": LIMIT,
+        "max_relative_grad_norm_difference": norm_difference,
+        "first_loss": [ours["losses"][0], losses[0]], "last_loss": [ours["losses"][-1], losses[-1]],
+        "passed": passed}))
+    sys.exit(0 if passed else 1)
