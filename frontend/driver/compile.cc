@@ -82,8 +82,12 @@ void Finish(const std::string& name, std::vector<std::unique_ptr<Graph>> graphs,
   }
   out.pass_seconds += lowering.seconds();
   const Stopwatch building;
-  out.plan = BuildPlan(programs, target, {.plan_name = name, .deterministic = !options.fast});
+  out.plan = BuildPlan(programs, target,
+                       {.plan_name = name,
+                        .deterministic = !options.fast,
+                        .values = options.keep_graphs ? &out.values : nullptr});
   out.build_seconds = building.seconds();
+  if (options.keep_graphs) out.graphs = std::move(graphs);
 }
 
 std::vector<Graph*> Pointers(const std::vector<std::unique_ptr<Graph>>& graphs) {

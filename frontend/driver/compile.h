@@ -2,10 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "codegen/plan.h"
+#include "codegen/build_plan.h"
 #include "frontend/driver/device.h"
 #include "ir/graph.h"
 #include "ir/training.h"
@@ -32,6 +33,7 @@ struct CompileOptions {
   std::vector<ForwardProgram> forward;
   // Sees each program's text before its first pass and after every pass.
   std::function<void(const std::string& program, const std::string& pass, const Graph&)> on_dump;
+  bool keep_graphs = false;  // for whoever looks at a program's values by node
 };
 
 struct ProgramTimings {
@@ -43,6 +45,9 @@ struct CompiledModel {
   Plan plan;
   std::vector<ProgramTimings> timings;
   double pass_seconds = 0, build_seconds = 0;  // graphs and passes; emitting the plan
+  // With keep_graphs: each program's graph as planned, named after it, and what its steps write.
+  std::vector<std::unique_ptr<Graph>> graphs;
+  StepValues values;
 };
 
 // Programs of the plan: "train", or "accumulate" and "update" with several micro-batches; "evaluate";

@@ -24,8 +24,14 @@ constexpr ConfigKey kKeys[] = {
     {"n_embd", kModel, &T::n_embd, "width of the residual stream", 1, 1 << 20},
     {"block_size", kModel, &T::block_size, "tokens of context", 1, 1 << 24},
     {"vocab_size", kModel, &T::vocab_size, "token ids; 0: 256 for text", 0, kInt32Max},
+    {"ffn_dim", kModel, &T::ffn_dim, "width of llama's MLP; 0: 8/3 n_embd, up to a multiple of 32", 0,
+     1 << 22},
     {"dropout", kModel, &T::dropout, "probability of a zero while training", 0, 0.999},
     {"bias", kModel, &T::bias, "biases in gpt2's linear layers and norms"},
+    {"qkv_bias", kModel, &T::qkv_bias, "biases of llama's queries, keys and values (Qwen2)"},
+    {"qk_norm", kModel, &T::qk_norm, "norms of llama's queries and keys (Qwen3)"},
+    {"norm_eps", kModel, &T::norm_eps, "added to the variance in norms", 0, 1},
+    {"rope_theta", kModel, &T::rope_theta, "base of llama's rotary positions", 1, 1e12},
     {"tie_weights", kModel, &T::tie_weights, "the head shares the token embedding"},
 
     {"data", kData, &T::data, "text files, or .bin files of token ids; none: Debian's fortunes"},
@@ -51,6 +57,8 @@ constexpr ConfigKey kKeys[] = {
     {"momentum", kOptimization, &T::momentum, "of sgd", 0, 0.999999},
     {"grad_clip", kOptimization, &T::grad_clip, "largest global gradient norm; 0: any", 0, 1e9},
     {"seed", kOptimization, &T::seed, "of parameters, batches, dropout and samples", 0, 9e15},
+    {"init_from", kOptimization, &T::init_from,
+     "safetensors file of starting weights, by our names or Hugging Face's; none: random"},
 
     {"device", kDevice, &T::device, "auto, cpu, cuda or cuda:N"},
     {"dtype", kDevice, &T::dtype, "of matrix multiplications; auto: f32 on a CPU, bf16 on a GPU", 0,

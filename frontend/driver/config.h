@@ -19,9 +19,9 @@ struct TrainConfig {
   // The model.
   std::string model = "gpt2";
   int64_t n_layer = 4, n_head = 4, n_kv_head = 0, n_embd = 128, block_size = 128, vocab_size = 0;
-  double dropout = 0;
-  bool bias = true;
-  bool tie_weights = true;
+  int64_t ffn_dim = 0;
+  double dropout = 0, norm_eps = 1e-5, rope_theta = 10000;
+  bool bias = true, qkv_bias = false, qk_norm = false, tie_weights = true;
 
   // The data.
   StringList data, val_data;
@@ -36,6 +36,7 @@ struct TrainConfig {
   int64_t warmup_iters = 100, lr_decay_iters = 0;
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, momentum = 0.9, grad_clip = 1;
   int64_t seed = 1337;
+  std::string init_from;
 
   // The device and the compiler.
   std::string device = "auto", dtype = "auto";

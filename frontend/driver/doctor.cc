@@ -3,12 +3,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "frontend/driver/data.h"
 #include "frontend/driver/report.h"
 #include "ir/base/error.h"
 #include "runtime/cpu/compiler.h"
+#include "runtime/cpu/module.h"
 #include "runtime/executor.h"
 #include "runtime/kernel_cache.h"
 #ifdef STATOR_WITH_CUDA
@@ -56,11 +58,15 @@ void ExamineCompiler(Findings& out) {
   }
 }
 
+std::string OneDnn() {
+  const dnnl_version_t* v = dnnl_version();
+  return StrCat(v->major, ".", v->minor, ".", v->patch);
+}
+
 void ExamineCpuLibraries(Findings& out) {
   out.push_back({Verdict::kOk, "OpenMP", StrCat("version ", _OPENMP, ", ", omp_get_max_threads(),
                                                 " threads")});
-  const dnnl_version_t* dnnl = dnnl_version();
-  out.push_back({Verdict::kOk, "oneDNN", StrCat(dnnl->major, ".", dnnl->minor, ".", dnnl->patch)});
+  out.push_back({Verdict::kOk, "oneDNN", OneDnn()});
 }
 
 void ExamineFiles(Findings& out) {
@@ -118,6 +124,24 @@ void ExamineCuda(Findings& out) {
 }
 #endif
 
+// Another version computes as well, but perhaps not the same bits.
+void ExamineFingerprint(const Plan& plan, Findings& out) {
+  const std::map<std::string, std::string> here = {{"onednn", OneDnn()}};
+  for (const auto& [name, version] : plan.fingerprint) {
+    if (name == kCpuFeaturesKey) {
+      const bool runs = HasCpuFeatures(version);
+      out.push_back({runs ? Verdict::kOk : Verdict::kAbsent, name,
+                     runs ? "the plan's kernels run on this processor"
+                          : "the plan's kernels are for another processor and compiled again here"});
+      continue;
+    }
+    const auto ours = here.find(name);
+    const bool differs = ours != here.end() && ours->second != version;
+    out.push_back({differs ? Verdict::kAbsent : Verdict::kOk, name,
+                   StrCat("made with ", version, differs ? StrCat(", here is ", ours->second) : "")});
+  }
+}
+
 }  // namespace
 
 std::vector<Finding> ExamineMachine() {
@@ -153,9 +177,7 @@ std::vector<Finding> ExaminePlan(const Plan& plan) {
   out.push_back({fits ? Verdict::kOk : Verdict::kProblem, "memory",
                  StrCat("the plan takes ", FormatBytes(need), ", the device has ",
                         FormatBytes(static_cast<double>(target->memory_bytes())))});
-  for (const auto& [name, version] : plan.fingerprint) {
-    out.push_back({Verdict::kOk, name, StrCat("made with ", version)});
-  }
+  ExamineFingerprint(plan, out);
   return out;
 }
 

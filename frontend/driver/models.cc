@@ -11,7 +11,7 @@ namespace {
 dsl::GptConfig Gpt(const TrainConfig& c, int64_t vocab_size) {
   return {.n_layer = c.n_layer, .n_head = c.n_head, .n_embd = c.n_embd,
           .block_size = c.block_size, .vocab_size = vocab_size, .dropout = c.dropout,
-          .bias = c.bias, .tied_head = c.tie_weights};
+          .bias = c.bias, .tied_head = c.tie_weights, .norm_eps = c.norm_eps};
 }
 
 dsl::LlamaConfig Llama(const TrainConfig& c, int64_t vocab_size) {
@@ -19,8 +19,9 @@ dsl::LlamaConfig Llama(const TrainConfig& c, int64_t vocab_size) {
   const int64_t ffn = (8 * c.n_embd / 3 + 31) / 32 * 32;
   return {.n_layer = c.n_layer, .n_head = c.n_head,
           .n_kv_head = c.n_kv_head ? c.n_kv_head : c.n_head, .n_embd = c.n_embd,
-          .ffn_dim = ffn, .vocab_size = vocab_size, .rope_theta = 10000,
-          .tied_head = c.tie_weights};
+          .ffn_dim = c.ffn_dim ? c.ffn_dim : ffn, .vocab_size = vocab_size,
+          .rope_theta = c.rope_theta, .norm_eps = c.norm_eps, .tied_head = c.tie_weights,
+          .qkv_bias = c.qkv_bias, .qk_norm = c.qk_norm};
 }
 
 }  // namespace
@@ -58,6 +59,11 @@ std::unique_ptr<dsl::Model> ForwardModel(const TrainConfig& config, int64_t voca
   const dsl::Tensor rows = logits.Reshape({config.block_size, vocab_size});
   model->Output("logits", Gather(rows, at).Cast(DType::kF32));
   return model;
+}
+
+std::vector<dsl::WeightSource> WeightSources(const TrainConfig& config, int64_t vocab_size) {
+  return config.model == "gpt2" ? GptWeightSources(Gpt(config, vocab_size))
+                                : LlamaWeightSources(Llama(config, vocab_size));
 }
 
 dsl::Optimizer MakeOptimizer(const TrainConfig& c) {

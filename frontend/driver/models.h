@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "frontend/driver/config.h"
 #include "frontend/dsl/model.h"
+#include "frontend/dsl/models/weight_names.h"
 #include "frontend/dsl/optimizer.h"
 
 namespace stator {
@@ -19,6 +21,9 @@ std::unique_ptr<dsl::Model> LossModel(const TrainConfig& config, int64_t vocab_s
 // Inputs tokens i32 [1, block_size] and at i32 [1]; output logits f32 [1, vocab_size] of what follows
 // position `at`.
 std::unique_ptr<dsl::Model> ForwardModel(const TrainConfig& config, int64_t vocab_size);
+
+// Where the model's parameters are in a Hugging Face checkpoint.
+std::vector<dsl::WeightSource> WeightSources(const TrainConfig& config, int64_t vocab_size);
 
 dsl::Optimizer MakeOptimizer(const TrainConfig& config);
 

@@ -9,6 +9,7 @@
 #include "frontend/driver/data.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/models.h"
+#include "frontend/driver/pretrained.h"
 #include "frontend/driver/report.h"
 #include "frontend/driver/resolve.h"
 #include "frontend/driver/sample.h"
@@ -94,6 +95,11 @@ TrainResult TrainingRun::Run() {
     report_->Header("resumed", StrCat(checkpoint, ", after ", result_.iteration, " updates"));
   } else {
     InitializeStates(trainer_->executor(), static_cast<uint64_t>(config_.seed));
+    if (!config_.init_from.empty()) {
+      LoadPretrained(trainer_->executor(), config_.init_from,
+                     WeightSources(config_, VocabularySize(config_, data_.bytes)));
+      report_->Header("weights", config_.init_from);
+    }
     if (!checkpoint.empty()) {
       report_->Header("note", StrCat(checkpoint, " is of an earlier run; this run's first checkpoint ",
                                      "replaces it (--resume would go on from it)"));

@@ -25,7 +25,7 @@ struct PlannedModel {
 };
 using PlanDump = decltype(CompileOptions::on_dump);
 PlannedModel CompileTraining(const TrainConfig& config, const Target& target, bool bytes,
-                             const PlanDump& dump = {});
+                             const PlanDump& dump = {}, bool keep_graphs = false);
 // Only "forward", for sampling.
 PlannedModel CompileSampling(const TrainConfig& config, const Target& target, bool bytes);
 

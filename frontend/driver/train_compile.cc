@@ -19,7 +19,7 @@ CompileOptions MakeCompileOptions(const TrainConfig& config, const Target& targe
 }  // namespace
 
 PlannedModel CompileTraining(const TrainConfig& config, const Target& target, bool bytes,
-                             const PlanDump& dump) {
+                             const PlanDump& dump, bool keep_graphs) {
   const int64_t vocab_size = VocabularySize(config, bytes);
   const auto model = LossModel(config, vocab_size, dsl::Mode::kTrain);
   const auto evaluate = LossModel(config, vocab_size, dsl::Mode::kEvaluate);
@@ -27,6 +27,7 @@ PlannedModel CompileTraining(const TrainConfig& config, const Target& target, bo
   const OptimizerSpec optimizer = MakeOptimizer(config)(model->graph());
   CompileOptions options = MakeCompileOptions(config, target);
   options.on_dump = dump;
+  options.keep_graphs = keep_graphs;
   options.evaluate = &evaluate->graph();
   options.forward = {{"forward", &forward->graph()}};
   return {Compile(model->graph(), optimizer, target, options), model->NumParameters()};

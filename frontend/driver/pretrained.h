@@ -1,0 +1,20 @@
+// Starting weights from a file: a safetensors file by our parameter names, or one that Hugging Face
+// wrote for the same model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontend/dsl/models/weight_names.h"
+#include "runtime/executor.h"
+
+namespace stator {
+
+// Writes every parameter of the plan. Names are ours where the file has them, else those of `sources`,
+// with or without their first component ("transformer."). f32, f16 and bf16 files are read. Derived
+// states are rebuilt. Throws `Error` naming the tensor that is missing or of another shape, before any
+// parameter is written.
+void LoadPretrained(Executor& executor, const std::string& path,
+                    const std::vector<dsl::WeightSource>& sources);
+
+}  // namespace stator
