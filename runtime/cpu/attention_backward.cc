@@ -17,7 +17,7 @@ struct BackwardSpace {
   T *keys_t, *values_t, *keys;   // [D, S], [D, S], [S, D] of one key head, padded
   T *dk, *dv;                    // [S, D]
   T *q, *dout, *out, *dq;        // [tile, D]; q times scale
-  T *scores, *dscores, *kept;    // [tile, keys of a tile] twice; keys of a tile
+  T *scores, *dscores, *kept;    // [tile, keys of a tile] twice; see Kept
   T *lse, *inner;                // a row each
 
   BackwardSpace(Pieces<T>& p, int64_t dim_pad, int64_t keys_pad)
@@ -26,7 +26,7 @@ struct BackwardSpace {
         q(p.Take(kQueryTile * dim_pad)), dout(p.Take(kQueryTile * dim_pad)),
         out(p.Take(kQueryTile * dim_pad)), dq(p.Take(kQueryTile * dim_pad)),
         scores(p.Take(kQueryTile * kKeyTile)), dscores(p.Take(kQueryTile * kKeyTile)),
-        kept(p.Take(kKeyTile)), lse(p.Take(kQueryTile)), inner(p.Take(kQueryTile)) {}
+        kept(p.Take(kKeptSpace)), lse(p.Take(kQueryTile)), inner(p.Take(kQueryTile)) {}
 };
 
 template <typename T>
@@ -104,9 +104,8 @@ class Backward {
     for (int64_t i = 0; i < rows; ++i) {
       T *s = s_.scores + i * kKeyTile, *d = s_.dscores + i * kKeyTile;
       if (p_.call.dropout > 0) {
-        p_.Kept(b, h, t + i, tile.first, tile.size(), s_.kept);
-        std::fill(s_.kept + tile.size(), s_.kept + columns, T(0));
-        tiles_.row_grad_dropout(s, d, s_.kept, columns, s_.lse[i], s_.inner[i]);
+        const T* kept = p_.Kept(tiles_, b, h, t + i, tile.first, columns, s_.kept);
+        tiles_.row_grad_dropout(s, d, kept, columns, s_.lse[i], s_.inner[i]);
       } else {
         tiles_.row_grad(s, d, columns, s_.lse[i], s_.inner[i]);
       }

@@ -15,13 +15,13 @@ template <typename T>
 struct ForwardSpace {
   T *keys_t, *values;        // [D, S], [S, D] of one key head, padded
   T *q, *out, *scores;       // [tile, D], [tile, D], [tile, keys of a tile]
-  T *largest, *sum, *kept;   // a row each; keys of a tile
+  T *largest, *sum, *kept;   // a row each; see Kept
 
   ForwardSpace(Pieces<T>& p, int64_t dim_pad, int64_t keys_pad)
       : keys_t(p.Take(dim_pad * keys_pad)), values(p.Take(keys_pad * dim_pad)),
         q(p.Take(kQueryTile * dim_pad)), out(p.Take(kQueryTile * dim_pad)),
         scores(p.Take(kQueryTile * kKeyTile)), largest(p.Take(kQueryTile)), sum(p.Take(kQueryTile)),
-        kept(p.Take(kKeyTile)) {}
+        kept(p.Take(kKeptSpace)) {}
 };
 
 template <typename T>
@@ -70,8 +70,9 @@ class Forward {
       s_.sum[i] += here_sum;
       s_.largest[i] = largest;
       if (p_.call.dropout > 0) {
-        p_.Kept(b, h, t + i, tile.first, tile.size(), s_.kept);
-        for (int64_t j = 0; j < tile.size(); ++j) row[j] *= s_.kept[j];
+        const T* kept = p_.Kept(tiles_, b, h, t + i, tile.first, tile.size(), s_.kept);
+#pragma omp simd
+        for (int64_t j = 0; j < tile.size(); ++j) row[j] *= kept[j];
       }
     }
     tiles_.gemm(rows, p_.dim_pad, columns, s_.scores, kKeyTile, 1, s_.values + tile.first * p_.dim_pad,

@@ -20,6 +20,11 @@ struct AttentionTiles {
   // row = exp(row - shift); returns the sum.
   T (*row_exp)(T* row, long n, T shift);
   void (*row_scale)(T* row, long n, T factor);
+  // to[j] = factor where word j % 4 of block first + j / 4 of the random stream (ir/philox.h; `key` is
+  // the seed, `counter` stream and step) is at least `threshold`, else 0, for 4 * blocks elements.
+  // `blocks` is a multiple of 8.
+  void (*kept)(const unsigned* key, const unsigned* counter, unsigned long first, long blocks,
+               unsigned threshold, T factor, T* to);
   // With p = exp(s - lse): s becomes p, dp becomes p * (dp - inner).
   void (*row_grad)(T* s, T* dp, long n, T lse, T inner);
   // The same with dropout: s becomes p * kept, dp becomes p * (dp * kept - inner).

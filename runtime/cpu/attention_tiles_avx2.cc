@@ -64,6 +64,37 @@ struct Avx2 {
     return _mm256_and_ps(Mul(Mul(y, Power(half)), Power(_mm256_sub_epi32(i, half))), normal);
   }
 
+  // As in attention_tiles_avx512.cc, on four blocks.
+  static void Kept(const unsigned* key, const unsigned* counter, unsigned long first, long blocks,
+                   unsigned threshold, T factor, T* to) {
+    const __m256i m0 = _mm256_set1_epi64x(0xD2511F53u), m1 = _mm256_set1_epi64x(0xCD9E8D57u);
+    const __m256i low = _mm256_set1_epi64x(0xffffffffu), sign = _mm256_set1_epi32(-2147483647 - 1);
+    const __m256i limit = _mm256_xor_si256(_mm256_set1_epi32(static_cast<int>(threshold)), sign);
+    for (long i = 0; i < blocks; i += 4) {
+      const __m256i block = _mm256_add_epi64(_mm256_set1_epi64x(static_cast<long long>(first) + i),
+                                             _mm256_setr_epi64x(0, 1, 2, 3));
+      __m256i c0 = block, c1 = _mm256_srli_epi64(block, 32);
+      __m256i c2 = _mm256_set1_epi64x(counter[0]), c3 = _mm256_set1_epi64x(counter[1]);
+      unsigned k0 = key[0], k1 = key[1];
+      for (int round = 0; round < 10; ++round) {
+        const __m256i p0 = _mm256_mul_epu32(c0, m0), p1 = _mm256_mul_epu32(c2, m1);
+        c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), c1), _mm256_set1_epi64x(k0));
+        c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c3), _mm256_set1_epi64x(k1));
+        c1 = p1, c3 = p0;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+      }
+      const __m256i w01 = _mm256_or_si256(_mm256_and_si256(c0, low), _mm256_slli_epi64(c1, 32));
+      const __m256i w23 = _mm256_or_si256(_mm256_and_si256(c2, low), _mm256_slli_epi64(c3, 32));
+      const __m256i even = _mm256_unpacklo_epi64(w01, w23), odd = _mm256_unpackhi_epi64(w01, w23);
+      const __m256i pairs[2] = {_mm256_permute2x128_si256(even, odd, 0x20),
+                                _mm256_permute2x128_si256(even, odd, 0x31)};
+      for (int half = 0; half < 2; ++half) {
+        const __m256i below = _mm256_cmpgt_epi32(limit, _mm256_xor_si256(pairs[half], sign));
+        Store(to + 4 * i + 8 * half, _mm256_andnot_ps(_mm256_castsi256_ps(below), Set(factor)));
+      }
+    }
+  }
+
   static void Transpose(const T* from, long from_ld, T* to, long to_ld) {
     // b[g][j]: in 128-bit lane l, column 4 l + j of rows 4 g .. 4 g + 3.
     R b[2][4];

@@ -54,6 +54,37 @@ struct Avx512 {
     return _mm512_maskz_scalef_ps(normal, y, n);
   }
 
+  // Philox4x32-10 on eight blocks, each word in the low half of a 64-bit lane; what is in the high
+  // halves does not matter.
+  static void Kept(const unsigned* key, const unsigned* counter, unsigned long first, long blocks,
+                   unsigned threshold, T factor, T* to) {
+    const __m512i m0 = _mm512_set1_epi64(0xD2511F53u), m1 = _mm512_set1_epi64(0xCD9E8D57u);
+    const __m512i low = _mm512_set1_epi64(0xffffffffu);
+    const __m512i limit = _mm512_set1_epi32(static_cast<int>(threshold));
+    const __m512i order0 = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+    const __m512i order1 = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+    for (long i = 0; i < blocks; i += 8) {
+      const __m512i block = _mm512_add_epi64(_mm512_set1_epi64(static_cast<long long>(first) + i),
+                                             _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+      __m512i c0 = block, c1 = _mm512_srli_epi64(block, 32);
+      __m512i c2 = _mm512_set1_epi64(counter[0]), c3 = _mm512_set1_epi64(counter[1]);
+      unsigned k0 = key[0], k1 = key[1];
+      for (int round = 0; round < 10; ++round) {
+        const __m512i p0 = _mm512_mul_epu32(c0, m0), p1 = _mm512_mul_epu32(c2, m1);
+        c0 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p1, 32), c1), _mm512_set1_epi64(k0));
+        c2 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p0, 32), c3), _mm512_set1_epi64(k1));
+        c1 = p1, c3 = p0;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+      }
+      const __m512i w01 = _mm512_or_si512(_mm512_and_si512(c0, low), _mm512_slli_epi64(c1, 32));
+      const __m512i w23 = _mm512_or_si512(_mm512_and_si512(c2, low), _mm512_slli_epi64(c3, 32));
+      const __m512i words0 = _mm512_permutex2var_epi64(w01, order0, w23);
+      const __m512i words1 = _mm512_permutex2var_epi64(w01, order1, w23);
+      Store(to + 4 * i, _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(words0, limit), Set(factor)));
+      Store(to + 4 * i + 16, _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(words1, limit), Set(factor)));
+    }
+  }
+
   static void Transpose(const T* from, long from_ld, T* to, long to_ld) {
     // b[g][j]: in 128-bit lane l, column 4 l + j of rows 4 g .. 4 g + 3.
     R b[4][4];

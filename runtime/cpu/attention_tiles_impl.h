@@ -1,7 +1,7 @@
 // AttentionTiles for a vector type V:
 //   V::T, V::R (register), V::kWidth, Load, Store, Set, Add, Sub, Mul, Fma(a, b, c) = a*b + c,
 //   Max, Exp (0 where the result would be denormal), Sum, Largest, and
-//   Transpose(from, from_ld, to, to_ld) of kWidth x kWidth elements.
+//   Transpose(from, from_ld, to, to_ld) of kWidth x kWidth elements, Kept as in the table.
 // Included by one file an instruction set, after the target is set.
 #pragma once
 
@@ -125,8 +125,8 @@ struct Tiles {
     }
   }
 
-  static constexpr AttentionTiles<T> kTable = {static_cast<int>(kW), Gemm, Transpose, RowMax, RowExp, RowScale,
-                                               RowGrad, RowGradDropout};
+  static constexpr AttentionTiles<T> kTable = {static_cast<int>(kW), Gemm, Transpose, RowMax, RowExp,
+                                               RowScale, V::Kept, RowGrad, RowGradDropout};
 };
 
 }  // namespace

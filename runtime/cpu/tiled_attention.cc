@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "ir/philox.h"
-
 namespace stator {
 namespace {
 
@@ -175,20 +173,18 @@ void TiledAttention<T>::Scores(const AttentionTiles<T>& tiles, int64_t b, int64_
 }
 
 template <typename T>
-void TiledAttention<T>::Kept(int64_t b, int64_t h, int64_t t, int64_t first, int64_t n, T* kept) const {
-  const uint32_t seed0 = LoadAs<uint32_t>(At(call.seed), 0);
-  const uint32_t seed1 = LoadAs<uint32_t>(At(call.seed), call.seed.strides[0]);
-  const int64_t step = LoadAs<int64_t>(At(call.step), 0);
-  const auto threshold = static_cast<uint64_t>(std::ldexp(call.dropout, 32));
-  const T factor = static_cast<T>(1 / (1 - call.dropout));
-  const int64_t begin = ((b * heads + h) * queries + t) * keys + first;
-  for (int64_t j = 0; j < n;) {
-    const int64_t element = begin + j;
-    const PhiloxBlock words = RandomBlock(seed0, seed1, step, call.stream, element / 4);
-    for (int64_t w = element % 4; w < 4 && j < n; ++w, ++j) {
-      kept[j] = words[w] >= threshold ? factor : T(0);
-    }
-  }
+T* TiledAttention<T>::Kept(const AttentionTiles<T>& tiles, int64_t b, int64_t h, int64_t t, int64_t first,
+                           int64_t n, T* space) const {
+  const char* seed = At(call.seed);
+  const unsigned key[2] = {LoadAs<uint32_t>(seed, 0), LoadAs<uint32_t>(seed, call.seed.strides[0])};
+  const unsigned counter[2] = {static_cast<uint32_t>(call.stream),
+                               static_cast<uint32_t>(LoadAs<int64_t>(At(call.step), 0))};
+  const auto threshold = static_cast<uint32_t>(std::ldexp(call.dropout, 32));
+  const int64_t element = ((b * heads + h) * queries + t) * keys + first, skip = element % 4;
+  const int64_t blocks = ((skip + n + 3) / 4 + 7) / 8 * 8;
+  tiles.kept(key, counter, static_cast<uint64_t>(element / 4), blocks, threshold,
+             static_cast<T>(1 / (1 - call.dropout)), space);
+  return space + skip;
 }
 
 template class TiledAttention<float>;

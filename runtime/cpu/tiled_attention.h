@@ -15,6 +15,7 @@
 namespace stator {
 
 inline constexpr int64_t kQueryTile = 32, kKeyTile = 256;
+inline constexpr int64_t kKeptSpace = kKeyTile + 48;  // whole groups of random blocks about a tile
 inline constexpr int64_t kTilePad = 16;  // columns are padded to this, a multiple of any vector
 
 constexpr int64_t PadTile(int64_t n) { return (n + kTilePad - 1) / kTilePad * kTilePad; }
@@ -60,8 +61,10 @@ class TiledAttention {
   void Scores(const AttentionTiles<T>& tiles, int64_t b, int64_t h, int64_t t, int64_t rows, Range tile,
               const T* q, const T* keys_t, int64_t ld, T* scores) const;
 
-  // What dropout multiplies the softmax values of keys [first, first + n) by.
-  void Kept(int64_t b, int64_t h, int64_t t, int64_t first, int64_t n, T* kept) const;
+  // What dropout multiplies the softmax values of keys [first, first + n) by, as a pointer into
+  // `space` of kKeptSpace elements.
+  T* Kept(const AttentionTiles<T>& tiles, int64_t b, int64_t h, int64_t t, int64_t first, int64_t n,
+          T* space) const;
 
   char* At(const TensorRef& x) const { return memory_.At(x.buffer); }
   int64_t GroupOf(int64_t h) const { return h / (heads / groups); }

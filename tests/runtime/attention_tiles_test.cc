@@ -1,6 +1,8 @@
 // Every instruction set's inner loops of attention that this machine has, against plain loops.
 #include "runtime/cpu/attention_tiles.h"
 
+#include "ir/philox.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -100,6 +102,14 @@ void CheckTiles(const AttentionTiles<T>& tiles) {
   }
   CheckGemm(tiles, 5, 16, 0, false, true);
   CheckRows(tiles);
+  const unsigned key[2] = {0x12345678u, 0x9abcdef0u}, counter[2] = {7, 99};
+  std::vector<T> kept(4 * 24 + 1, T(5));
+  tiles.kept(key, counter, 0xfffffffau, 24, 0x60000000u, T(1.5), kept.data());
+  for (size_t j = 0; j < 96; ++j) {
+    const auto words = RandomBlock(key[0], key[1], 99, 7, 0xfffffffaL + static_cast<int64_t>(j / 4));
+    EXPECT_EQ(kept[j], words[j % 4] >= 0x60000000u ? T(1.5) : T(0)) << j;
+  }
+  EXPECT_EQ(kept[96], T(5));
   const auto from = Random<T>(16 * 20, 8);
   std::vector<T> to(16 * 33, T(0));
   tiles.transpose(from.data(), 20, to.data(), 33);
