@@ -1,6 +1,7 @@
 // From planned graphs to a Plan: emits kernels for regions, library calls for the rest.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,9 +17,18 @@ struct ProgramGraph {
   const Graph* graph;  // has been through the pipeline: regions, views, order, offsets are facts
 };
 
+// What a step writes, for looking at the values of a program while it runs.
+struct StepValue {
+  int step = 0;      // of its program
+  Value value;       // of the program's graph; owns its storage
+  BufferRef buffer;  // where it is when the step is done
+};
+using StepValues = std::map<std::string, std::vector<StepValue>>;  // by program, in order
+
 struct BuildOptions {
   std::string plan_name;
   bool deterministic = true;
+  StepValues* values = nullptr;  // set: gets what every step writes
 };
 
 // Every program's states must agree in type and attributes by name. Throws `Error` for a node that

@@ -14,7 +14,8 @@ namespace stator {
 
 PlanBuilder::PlanBuilder(const Target& target, const BuildOptions& options)
     : language_(target.kind() == DeviceKind::kCuda ? Language::kCuda : Language::kCpp),
-      deterministic_(options.deterministic) {
+      deterministic_(options.deterministic),
+      values_(options.values) {
   plan_.name = options.plan_name;
   plan_.device = target.kind();
   plan_.target = target.kind() == DeviceKind::kCuda ? StrCat("sm_", target.sm()) : target.name();
@@ -105,7 +106,21 @@ PlanStep& PlanBuilder::AddStep(std::span<Node* const> nodes, StepWork work) {
   step.scope = nodes.back()->scope();
   step.stream = static_cast<int>(nodes[0]->IntFact(fact::kStream, 0));
   program_->steps.push_back(std::move(step));
+  NoteValues(nodes);
   return program_->steps.back();
+}
+
+// Of the last step.
+void PlanBuilder::NoteValues(std::span<Node* const> nodes) {
+  if (values_ == nullptr) return;
+  const int step = static_cast<int>(program_->steps.size()) - 1;
+  for (Node* n : nodes) {
+    for (int i = 0; i < n->num_results(); ++i) {
+      const Value v = n->result(i);
+      if (StorageOf(v).space == Space::kNone || v.type().NumElements() == 0) continue;
+      (*values_)[program_->name].push_back({step, v, BufferOf(v)});
+    }
+  }
 }
 
 int PlanBuilder::KernelIndex(const std::string& name, const std::string& body) {

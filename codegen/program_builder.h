@@ -34,6 +34,7 @@ class PlanBuilder {
   TensorRef TensorOf(Value v) const;     // absent for a null value
   PlanStep& AddStep(std::span<Node* const> nodes, StepWork work);
   void AddEmitted(std::span<Node* const> nodes, const EmittedKernel& kernel);
+  void NoteValues(std::span<Node* const> nodes);
   int KernelIndex(const std::string& name, const std::string& body);
   int64_t AddIo(const Type& type);
 
@@ -45,6 +46,7 @@ class PlanBuilder {
   Program* program_ = nullptr;
   std::map<const Node*, BufferRef> inputs_;
   bool deterministic_;
+  StepValues* values_;
 };
 
 }  // namespace stator

@@ -99,7 +99,7 @@ std::string Unexpected(const CLI::App& command) {
 
 CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CommandLine out;
-  const std::vector<std::string> commands = {"train", "sample", "plan", "doctor"};
+  const std::vector<std::string> commands = {"train", "sample", "plan", "check", "doctor"};
   if (argc > 1 && argv[1][0] != '-' &&
       std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
     out.text = StrCat("stator: unknown command '", argv[1], "'", DidYouMean(argv[1], commands),
@@ -118,6 +118,11 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   plan.add_option("--load", out.load, "describe a plan file instead of compiling");
   plan.add_option("--dump", out.dump, "write every program's text after every pass to a folder");
   plan.add_flag("--steps", out.steps, "list every step");
+  CLI::App& check = AddConfigCommand(app, "check", "compare fused, unfused and interpreted updates, value by value", out);
+  check.add_option("--steps", out.check.steps, "updates to compare [3]")->check(CLI::NonNegativeNumber);
+  check.add_option("--after", out.check.after, "updates to run before [0]")->check(CLI::NonNegativeNumber);
+  check.add_option("--reference", out.check.reference, "ask the interpreter: auto (where it is quick), yes, no")
+      ->check(CLI::IsMember({"auto", "yes", "no"}));
   CLI::App& doctor = *app.add_subcommand("doctor", "say what was found, what is missing, what cannot work");
   doctor.add_option("--plan", out.plan_file, "a plan file: can it run here?");
   try {

@@ -3,18 +3,20 @@
 
 #include <string>
 
+#include "frontend/driver/check.h"
 #include "frontend/driver/resolve.h"
 
 namespace stator {
 
 struct CommandLine {
-  std::string command;    // "train", "plan", "sample", "doctor"; "" when `text` is all there is to do
+  std::string command;    // "train", "plan", "check", "sample", "doctor"; "" when `text` is all there is to do
   ConfigSources config;
   std::string gpu;        // plan: a recorded device
   std::string output;     // plan: file to write
   std::string load;       // plan: file to read instead of compiling
   std::string dump;       // plan: folder for the text after every pass
   bool steps = false;     // plan: list every step
+  CheckOptions check;     // check
   std::string plan_file;  // doctor: does this plan run here?
 
   std::string text;       // help, the version, or what is wrong with the arguments

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "frontend/driver/check.h"
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/doctor.h"
 #include "frontend/driver/file.h"
@@ -100,6 +101,7 @@ int Doctor(const CommandLine& line) {
 int RunCommand(const CommandLine& line) {
   if (line.command == "train") return Train(line);
   if (line.command == "plan") return ShowPlan(line);
+  if (line.command == "check") return RunCheck(ResolveConfig(line.config), line.check) ? 0 : 1;
   if (line.command == "sample") return ShowSample(line);
   STATOR_CHECK(line.command == "doctor", "no command is named ", line.command);
   return Doctor(line);

@@ -1,16 +1,18 @@
 #include "tests/e2e/kernel_cases.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "codegen/build_plan.h"
-#include "codegen/scalar.h"
+#include "frontend/driver/agreement.h"
 #include "ir/base/error.h"
 #include "ir/base/str.h"
 #include "ir/interpreter.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
 #include "runtime/executor.h"
+#include "tests/e2e/odd_graphs.h"
 #include "tests/ir/random_inputs.h"
+#include "tests/support/op_cases.h"
 
 namespace stator {
 namespace {
@@ -23,11 +25,17 @@ const std::map<std::string, std::vector<std::string>>& ExtraSamples() {
                "(bf16[65,1536]) {axes=[1]}", "(f32[7,1023]) {axes=[1]}", "(f64[3,1025]) {axes=[1]}"}},
       {"max", {"(f32[3,8193]) {axes=[1]}", "(bf16[700,24]) {axes=[0]}"}},
       {"softmax", {"(f32[3,8193])", "(bf16[9,1000])", "(f32[5,70001])"}},
-      {"layer_norm", {"(f32[70,768], f32[768], f32[768])", "(bf16[33,1600], bf16[1600], bf16[1600])"}},
+      {"layer_norm", {"(f32[70,768], f32[768], f32[768])", "(f32[9,2500], f32[2500], f32[2500])", "(bf16[33,1600], bf16[1600], bf16[1600])"}},
       {"rms_norm", {"(bf16[17,4096], bf16[4096])", "(f32[9,96], f32[96])"}},
       {"cross_entropy", {"(f32[5,50257], i32[5])"}},
       {"gelu", {"(bf16[64,3072]) {approximate=\"tanh\"}"}},
       {"add", {"(bf16[1000003], bf16[1000003])"}},
+      {"rotary", {"(f32[2,64,4,32], f32[64,16], f32[64,16])", "(bf16[1,33,3,64], f32[33,32], f32[33,32])"}},
+      {"concat", {"(bf16[65,77], bf16[65,3], bf16[65,512]) {axis=1}"}},
+      {"pad", {"(f32[65,77]) {low=[3,5], high=[0,9], interior=[0,1], value=2}"}},
+      {"transpose", {"(bf16[130,257]) {permutation=[1,0]}", "(f32[2,65,3,33]) {permutation=[0,2,1,3]}"}},
+      {"gather", {"(bf16[50,768], i32[129])"}},
+      {"segment_sum", {"(f32[1000,96], i32[1000]) {rows=7}"}},
   };
   return kExtra;
 }
@@ -44,77 +52,59 @@ bool HasKernels(const Graph& graph) {
   return true;
 }
 
-bool IsExact(const Node& n) {
-  switch (n.op_class()) {
-    case OpClass::kElementwise: return !IsExpensive(n) && !n.Is("fma");
-    case OpClass::kReduce:
-    case OpClass::kMovement:
-    case OpClass::kGather:
-    case OpClass::kSort:
-    case OpClass::kRandom:
-    case OpClass::kScatter:
-    case OpClass::kScan:
-    case OpClass::kSource: return true;
-    default: return false;
+KernelCase MakeCase(std::string name, std::unique_ptr<Graph> graph) {
+  KernelCase c{std::move(name), std::move(graph)};
+  c.exact = true;
+  for (const Node* n : c.graph->Nodes()) {
+    c.exact = c.exact && IsExact(*n);
+    c.tolerance = std::max(c.tolerance, ToleranceOf(*n));
   }
+  return c;
 }
 
-DType NarrowestFloat(const Graph& graph) {
-  DType narrowest = DType::kF64;
-  const auto note = [&](DType d) {
-    if (IsFloat(d) && (ByteWidth(d) < ByteWidth(narrowest) || d == DType::kBF16)) narrowest = d;
-  };
-  for (const Param& p : graph.inputs()) note(p.node->type().dtype);
-  for (const Output& o : graph.outputs()) note(o.value.dtype());
-  return narrowest;
+std::vector<std::string> SamplesOf(const OpDef& op) {
+  std::vector<std::string> samples = op.samples;
+  if (const auto it = ExtraSamples().find(op.name); it != ExtraSamples().end()) {
+    samples.insert(samples.end(), it->second.begin(), it->second.end());
+  }
+  return samples;
 }
 
-double ToleranceOf(DType d) {
-  switch (d) {
-    case DType::kF64: return 1e-12;
-    case DType::kF32: return 2e-6;
-    case DType::kF16: return 2e-3;
-    case DType::kBF16: return 1.6e-2;
-    default: return 0.2;
-  }
-}
-
-std::string CompareTensors(const Tensor& got, const Tensor& want, const KernelCase& c) {
-  double scale = 0;
-  for (int64_t k = 0; k < want.size(); ++k) {
-    if (std::isfinite(want.Get(k))) scale = std::max(scale, std::fabs(want.Get(k)));
-  }
-  for (int64_t k = 0; k < want.size(); ++k) {
-    const double a = got.Get(k), b = want.Get(k);
-    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    if (!c.exact && std::isfinite(a) && std::isfinite(b) &&
-        std::fabs(a - b) <= c.tolerance * std::max(scale, 1e-3)) {
-      continue;
-    }
-    return StrCat("element ", k, " is ", a, ", the interpreter says ", b);
-  }
-  return "";
-}
+bool IsParam(const OpDef& op) { return op.name == "input" || op.name == "state"; }
 
 }  // namespace
 
 std::vector<KernelCase> KernelCases(const std::string& op_filter) {
   std::vector<KernelCase> cases;
   for (const OpDef* op : DefaultOps().All()) {
-    if (!GlobMatch(op_filter, op->name) || op->name == "input" || op->name == "state") continue;
-    std::vector<std::string> samples = op->samples;
-    if (const auto it = ExtraSamples().find(op->name); it != ExtraSamples().end()) {
-      samples.insert(samples.end(), it->second.begin(), it->second.end());
-    }
-    for (const std::string& sample : samples) {
-      KernelCase c{StrCat(op->name, " ", sample), ParseSample(*op, sample)};
-      if (!HasKernels(*c.graph)) continue;
-      c.exact = true;
-      for (const Node* n : c.graph->Nodes()) c.exact = c.exact && IsExact(*n);
-      c.tolerance = ToleranceOf(NarrowestFloat(*c.graph));
-      cases.push_back(std::move(c));
+    if (!GlobMatch(op_filter, op->name) || IsParam(*op)) continue;
+    for (const std::string& sample : SamplesOf(*op)) {
+      auto graph = ParseSample(*op, sample);
+      if (HasKernels(*graph)) cases.push_back(MakeCase(StrCat(op->name, " ", sample), std::move(graph)));
     }
   }
+  return cases;
+}
+
+std::vector<KernelCase> GradientCases(const std::string& op_filter) {
+  std::vector<KernelCase> cases;
+  for (const OpDef* op : DefaultOps().All()) {
+    if (!GlobMatch(op_filter, op->name) || IsParam(*op) || !op->grad) continue;
+    for (const std::string& sample : SamplesOf(*op)) {
+      const auto forward = ParseSample(*op, sample);
+      if (!HasKernels(*forward) || !IsFloat(OnlyNode(*forward)->type().dtype)) continue;
+      auto graph = GradientGraph(*forward);
+      graph->EraseDead();
+      if (graph->outputs().empty() || !HasKernels(*graph)) continue;
+      cases.push_back(MakeCase(StrCat("gradient of ", op->name, " ", sample), std::move(graph)));
+    }
+  }
+  return cases;
+}
+
+std::vector<KernelCase> OddCases() {
+  std::vector<KernelCase> cases;
+  for (auto& [name, graph] : OddGraphs()) cases.push_back(MakeCase(name, std::move(graph)));
   return cases;
 }
 
@@ -156,9 +146,10 @@ std::vector<std::string> RunCases(const std::vector<KernelCase>& cases, Plan pla
         const Type& type = want.outputs[k].type;
         if (type.NumElements() == 0) continue;
         const auto data = executor->ReadBuffer(program.outputs[k].buffer, type.Bytes());
-        const std::string difference =
-            CompareTensors(Tensor::FromBytes(type, data.data()), want.outputs[k], c);
-        if (!difference.empty()) failures.push_back(StrCat(c.name, ", result ", k, ": ", difference));
+        const Difference difference = Compare(Tensor::FromBytes(type, data.data()), want.outputs[k],
+                                              c.exact ? 0 : c.tolerance);
+        if (difference.count == 0) continue;
+        failures.push_back(StrCat(c.name, ", result ", k, ": ", difference.ToString()));
       }
     } catch (const Error& e) {
       failures.push_back(StrCat(c.name, ": ", e.what()));

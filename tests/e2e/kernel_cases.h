@@ -1,4 +1,5 @@
-// Every op's samples as programs of one plan: what the generated kernels are tested on.
+// Every op's samples and their gradients, and odd graphs, as programs of one plan: what the generated
+// kernels are tested on.
 #pragma once
 
 #include <map>
@@ -22,6 +23,10 @@ struct KernelCase {
 
 // `op_filter` is a glob over op names. Cases whose dtypes have no kernels are left out.
 std::vector<KernelCase> KernelCases(const std::string& op_filter = "*");
+// The same ops' gradients.
+std::vector<KernelCase> GradientCases(const std::string& op_filter = "*");
+// Of odd_graphs.h.
+std::vector<KernelCase> OddCases();
 
 // One program a case, named by its position.
 Plan PlanOfCases(const std::vector<KernelCase>& cases, const Target& target, bool fuse);

@@ -1,6 +1,6 @@
 // Composites against their formulas in f64, written here a second time.
 #include "tests/ir/compare.h"
-#include "tests/ir/op_cases.h"
+#include "tests/support/op_cases.h"
 #include "tests/ir/random_inputs.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The conventions of docs/ir.md at the points where calculus has no say.
 #include "tests/ir/compare.h"
-#include "tests/ir/op_cases.h"
+#include "tests/support/op_cases.h"
 #include "tests/ir/random_inputs.h"
 
 #include <gtest/gtest.h>

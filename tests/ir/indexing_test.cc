@@ -2,7 +2,7 @@
 #include "ir/base/error.h"
 #include "ir/reduce_tree.h"
 #include "tests/ir/compare.h"
-#include "tests/ir/op_cases.h"
+#include "tests/support/op_cases.h"
 #include "tests/ir/random_inputs.h"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "tests/ir/compare.h"
-#include "tests/ir/op_cases.h"
+#include "tests/support/op_cases.h"
 #include "tests/ir/random_inputs.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Random bits: known answers, and what enters them.
 #include "ir/philox.h"
 #include "tests/ir/compare.h"
-#include "tests/ir/op_cases.h"
+#include "tests/support/op_cases.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tests/ir/op_cases.h"
+#include "tests/support/op_cases.h"
 
 #include "ir/base/error.h"
 #include "ir/builder.h"
