@@ -81,8 +81,8 @@ Tensor Scope::Iota(const Dims& shape, int axis, DType dtype) const {
   return model_->Wrap(model_->BuilderAt(*this).Iota(dtype, shape, axis), *this);
 }
 
-Model::Model(const std::string& name, Mode mode)
-    : graph_(std::make_unique<Graph>(name)), mode_(mode), builder_(*graph_) {
+Model::Model(const std::string& name, Mode mode, const OpRegistry& ops)
+    : graph_(std::make_unique<Graph>(name, ops)), mode_(mode), builder_(*graph_) {
   scopes_.push_back({"", 0, Location()});
   scope_ids_[""] = 0;
 }

@@ -59,7 +59,9 @@ class Scope {
 
 class Model {
  public:
-  explicit Model(const std::string& name, Mode mode = Mode::kTrain);
+  // `ops`: what the model may use, a user's own ops among them; it must outlive the model.
+  explicit Model(const std::string& name, Mode mode = Mode::kTrain,
+                 const OpRegistry& ops = DefaultOps());
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   ~Model();
