@@ -1,16 +1,22 @@
 // stator-opt: passes over the text form, for tests, bug reports and reading.
 //
 //   stator-opt --pass canonicalize,fuse-regions model.ir
+//   stator-opt --emit cuda model.ir            the kernels that LowerPasses leads to
 //   stator-opt --list
+#include "codegen/build_plan.h"
+#include "codegen/prelude.h"
+#include "frontend/dsl/optimizer.h"
 #include "ir/base/error.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
+#include "runtime/executor.h"
 
 #include <CLI/CLI.hpp>
 
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <sstream>
 
 namespace stator {
@@ -18,7 +24,9 @@ namespace {
 
 struct Arguments {
   std::string file = "-";
+  std::string emit = "ir";
   std::vector<std::string> passes;
+  std::string optimizer;
   std::string compute_dtype = "f32";
   std::vector<std::string> keep_f32;
   int micro_batches = 1;
@@ -31,6 +39,9 @@ void Declare(CLI::App& app, Arguments& a) {
   app.add_option("--pass", a.passes, "passes to run, in this order; all of LowerPasses if absent")
       ->delimiter(',')
       ->allow_extra_args(false);  // the file follows
+  app.add_option("--emit", a.emit, "what to print: the graph (ir), its plan for a CPU (plan), or the "
+                                   "source of the plan's kernels (cpp, cuda)")
+      ->check(CLI::IsMember({"ir", "plan", "cpp", "cuda"}));
   app.add_flag("--list", a.list, "print every pass and why it stands where it stands");
   app.add_flag("--dump-after-each", a.dump_after_each, "print the graph after each pass");
   app.add_flag("--timings", a.timings, "print each pass's time and node counts to standard error");
@@ -39,6 +50,8 @@ void Declare(CLI::App& app, Arguments& a) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--micro-batches", a.micro_batches, "for autodiff");
+  app.add_option("--optimizer", a.optimizer, "for apply-optimizer: sgd, adamw or lion, as they come")
+      ->check(CLI::IsMember({"sgd", "adamw", "lion"}));
   app.add_flag("--no-fuse", a.unfused, "for fuse-regions: one region a node");
   app.add_flag("--fast", a.fast, "admit non-deterministic kernels");
   app.add_flag("--strict", a.strict, "numerics: no optional tolerance");
@@ -73,8 +86,37 @@ PassOptions OptionsOf(const Arguments& a) {
   return options;
 }
 
+OptimizerSpec OptimizerNamed(const std::string& name, Graph& graph) {
+  const std::map<std::string, dsl::Optimizer> known = {
+      {"sgd", dsl::Sgd()}, {"adamw", dsl::AdamW()}, {"lion", dsl::Lion()}};
+  return known.at(name)(graph);
+}
+
+// The plan of the planned graph, as `emit` asks for it. Sources come without the prelude that all share.
+std::string EmitText(const Graph& graph, const Target& target, const std::string& emit) {
+  const Plan plan = BuildPlan({{graph.name(), &graph}}, target, {.plan_name = graph.name()});
+  if (emit == "plan") return DescribePlan(plan, true);
+  std::string text;
+  for (const KernelModule& m : plan.modules) {
+    const std::string& prelude = Prelude(m.language);
+    text += m.source.starts_with(prelude) ? m.source.substr(prelude.size()) : m.source;
+  }
+  return text;
+}
+
 void Run(const Arguments& a) {
   const std::unique_ptr<Graph> graph = ParseGraph(ReadAll(a.file));
+  PassOptions options = OptionsOf(a);
+  std::unique_ptr<Target> target;
+  if (a.emit != "ir") {
+    target = a.emit == "cuda" ? MakeRecordedTarget("h200") : MakeCpuTarget();
+    options.target = target.get();
+  }
+  OptimizerSpec optimizer;
+  if (!a.optimizer.empty()) {
+    optimizer = OptimizerNamed(a.optimizer, *graph);
+    options.optimizer = &optimizer;
+  }
   std::vector<Pass> passes;
   for (const std::string& name : a.passes) passes.push_back(FindPass(name));
   if (a.passes.empty()) passes = LowerPasses();
@@ -84,8 +126,12 @@ void Run(const Arguments& a) {
       std::cout << "// after " << pass << "\n" << PrintGraph(g) << "\n";
     };
   }
-  const std::vector<PassTiming> timings = PassManager(passes).Run(*graph, OptionsOf(a), dump);
-  if (!a.dump_after_each) std::cout << PrintGraph(*graph);
+  const std::vector<PassTiming> timings = PassManager(passes).Run(*graph, options, dump);
+  if (a.emit != "ir") {
+    std::cout << EmitText(*graph, *target, a.emit);
+  } else if (!a.dump_after_each) {
+    std::cout << PrintGraph(*graph);
+  }
   if (!a.timings) return;
   for (const PassTiming& t : timings) {
     std::cerr << t.name << ": " << t.seconds * 1e3 << " ms, " << t.nodes_before << " -> "
