@@ -8,6 +8,7 @@ set_property(CACHE STATOR_NVRTC PROPERTY STRINGS AUTO ON OFF)
 set(STATOR_MPI OFF CACHE STRING "Build the MPI communicator: AUTO, ON, OFF")
 option(STATOR_WERROR "Treat warnings as errors" OFF)
 option(STATOR_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(STATOR_EXAMPLES "Build the examples; the tests run them" ${STATOR_TESTS})
 option(STATOR_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 set(STATOR_CACHE_DIR "${PROJECT_SOURCE_DIR}/.cache" CACHE PATH
     "Where downloaded headers are kept (cudnn-frontend)")

@@ -1,11 +1,12 @@
 // A byte-level GPT written out with the DSL's layers, trained on a text file.
 // frontend/dsl/models/gpt2.h holds the same model ready-made.
 //
-//   gpt text.txt [device]
+//   gpt text.txt [steps [device]]
 #include "frontend/driver/trainer.h"
 #include "frontend/dsl/dsl.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <iterator>
@@ -59,7 +60,7 @@ int main(int argc, char** argv) try {
   std::ifstream file(argc > 1 ? argv[1] : "", std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   if (text.size() < 10 * kContext) {
-    std::fprintf(stderr, "usage: gpt text.txt [device], with at least %d bytes of text\n",
+    std::fprintf(stderr, "usage: gpt text.txt [steps [device]], with at least %d bytes of text\n",
                  static_cast<int>(10 * kContext));
     return 2;
   }
@@ -69,20 +70,20 @@ int main(int argc, char** argv) try {
   m.SetLoss(NextByteLoss(m.scope(), tokens, targets));
   std::printf("%lld parameters\n", static_cast<long long>(m.NumParameters()));
 
-  constexpr int kSteps = 300;
-  const AdamW optimizer{.learning_rate = Cosine{.peak = 1e-3, .warmup = 20, .total = kSteps},
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 300;
+  const AdamW optimizer{.learning_rate = Cosine{.peak = 1e-3, .warmup = 20, .total = steps},
                         .beta2 = 0.99,
                         .weight_decay = 0.1,
                         .clip_norm = 1};
   stator::TrainerOptions options;
-  if (argc > 2) options.device = argv[2];
+  if (argc > 3) options.device = argv[3];
   stator::Trainer trainer(m, optimizer, options);
   std::mt19937 random(1);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     const Batch batch = Draw(text, random);
     const auto metrics = trainer.Step(
         {{"tokens", stator::AsBytes(batch.tokens)}, {"targets", stator::AsBytes(batch.targets)}});
-    if (step % 20 == 0 || step == kSteps - 1) {
+    if (step % 20 == 0 || step == steps - 1) {
       std::printf("step %d: loss %.4f, gradient norm %.3f, learning rate %.2e\n", step,
                   metrics.loss, metrics.grad_norm, metrics.learning_rate);
     }
