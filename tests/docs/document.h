@@ -1,11 +1,11 @@
 // Fenced blocks of a Markdown document, as tests.
 //
 //   ```console                  lines `$ command`, each followed by what it prints
-//   ```cpp examples/mlp.cc      stands in that file, but for how far it is indented
-//   ```text, ```sh, ...         shown only
+//   ```cpp examples/mlp.cc      stands in that file, but for how far it is indented; any language
+//   ```text, ```sh, ...         shown only; not for C++
 //
 // In an output `...` stands for any characters of a line, and as a line of its own for any lines. In
-// C++ it is a line of its own and stands for any lines.
+// a piece of a file it is a line of its own and stands for any lines.
 #pragma once
 
 #include <ostream>

@@ -1,8 +1,13 @@
-// The model of docs/tour.md, whose text is docs/tour/tiny.ir.
+// What pages say of the code: the model of docs/tour.md, whose text is docs/tour/tiny.ir, and the ops
+// that docs/ir.md lists.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
 
 #include "frontend/dsl/dsl.h"
 #include "ir/text.h"
@@ -26,6 +31,16 @@ TEST(Tour, starts_from_the_text_of_its_model) {
   const std::string text = stator::PrintGraph(m.graph());
   if (std::getenv("STATOR_UPDATE_TESTS") != nullptr) std::ofstream(path) << text;
   EXPECT_EQ(stator::testing::ReadWholeFile(path), text);
+}
+
+TEST(IrPage, lists_every_op) {
+  std::string text = stator::testing::ReadWholeFile(STATOR_SOURCE_DIR "/docs/ir.md");
+  text = text.substr(text.find("\n## 7. Ops"));
+  std::istringstream words(std::regex_replace(text, std::regex("[`|,;]"), " "));
+  const std::set<std::string> listed{std::istream_iterator<std::string>(words), {}};
+  for (const stator::OpDef* op : stator::DefaultOps().All()) {
+    EXPECT_TRUE(listed.contains(op->name)) << op->name;
+  }
 }
 
 }  // namespace
