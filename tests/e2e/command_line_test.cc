@@ -1,0 +1,109 @@
+// The program `stator` as a user runs it.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+#include "frontend/driver/file.h"
+#include "tests/e2e/run_support.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+namespace stator {
+namespace {
+
+struct Outcome {
+  int status = 0;
+  std::string out, err;
+};
+
+class CommandLineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(program_)) GTEST_SKIP() << program_ << " is not built";
+  }
+  // `arguments` go through a shell.
+  Outcome Run(const std::string& arguments) {
+    Outcome result;
+    const std::string errors = dir_ / "stderr";
+    FILE* pipe = popen(StrCat(program_, " ", arguments, " 2>", errors, " </dev/null").c_str(), "r");
+    STATOR_CHECK(pipe, "popen");
+    std::array<char, 4096> chunk;
+    while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), pipe)) {
+      result.out.append(chunk.data(), n);
+    }
+    const int status = pclose(pipe);
+    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const std::vector<char> text = ReadFile(errors);
+    result.err.assign(text.begin(), text.end());
+    return result;
+  }
+  std::string Small(const std::string& out) {
+    const TrainConfig c = SmallConfig(dir_, out);
+    return StrCat(" --device cpu --n_layer 1 --n_head 2 --n-embd=32 --block_size 32 --batch_size 8",
+                  " --max_iters 4 --warmup_iters 1 --eval_iters 2 --sample_tokens 20 --data ",
+                  c.data[0], " --out_dir ", c.out_dir);
+  }
+  TempDir dir_;
+  const std::string program_ = std::string(STATOR_BINARY_DIR) + "/stator";
+};
+
+TEST_F(CommandLineTest, trains_and_samples) {
+  const Outcome train = Run("train" + Small("o"));
+  ASSERT_EQ(train.status, 0) << train.err;
+  EXPECT_EQ(train.err, "");
+  EXPECT_HAS(train.out, "step 4  loss ");
+  EXPECT_HAS(train.out, "byte-bigram entropy");
+  EXPECT_HAS(train.out, "sample:\n");
+  const Outcome sample = Run(StrCat("sample --device cpu --out_dir ", dir_ / "o"));
+  EXPECT_EQ(sample.status, 0) << sample.err;
+  // The same weights, prompt and seed: the same text as at the end of training.
+  EXPECT_EQ(train.out.substr(train.out.find("sample:\n") + 8), sample.out);
+}
+
+TEST_F(CommandLineTest, bad_usage_exits_with_two_and_a_hint) {
+  EXPECT_EQ(Run("").status, 2);
+  const Outcome command = Run("trian");
+  EXPECT_EQ(command.status, 2);
+  EXPECT_HAS(command.err, "unknown command 'trian', did you mean 'train'?");
+  const Outcome flag = Run("train --n_layers 3");
+  EXPECT_EQ(flag.status, 2);
+  EXPECT_HAS(flag.err, "unknown flag '--n_layers', did you mean 'n_layer'?");
+}
+
+TEST_F(CommandLineTest, errors_exit_with_one_and_one_line) {
+  for (const char* arguments :
+       {"train --n_layer 0", "train --device tpu", "train --data /nonexistent", "plan --gpu none",
+        "plan --load /nonexistent", "sample --out_dir /nonexistent", "train /nonexistent.toml"}) {
+    const Outcome result = Run(arguments);
+    EXPECT_EQ(result.status, 1) << arguments;
+    EXPECT_TRUE(result.err.starts_with("stator: ")) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_EQ(result.out, "") << arguments;
+  }
+}
+
+TEST_F(CommandLineTest, plans_without_a_gpu_and_saves_plans) {
+  const Outcome h200 = Run("plan --gpu h200 --n_layer 2 --n_embd 64 --n_head 2");
+  ASSERT_EQ(h200.status, 0) << h200.err;
+  EXPECT_HAS(h200.out, "plan gpt2 for sm_90");
+  EXPECT_HAS(h200.out, "program train");
+  const std::string file = dir_ / "small.plan";
+  const Outcome saved = Run(StrCat("plan", Small("p"), " -o ", file));
+  ASSERT_EQ(saved.status, 0) << saved.err;
+  const Outcome loaded = Run(StrCat("plan --load ", file));
+  ASSERT_EQ(loaded.status, 0) << loaded.err;
+  EXPECT_HAS(loaded.out, "made with");
+  EXPECT_EQ(Run(StrCat("doctor --plan ", file)).status, 0);
+}
+
+TEST_F(CommandLineTest, help_names_every_key) {
+  const Outcome help = Run("train --help");
+  EXPECT_EQ(help.status, 0);
+  for (const ConfigKey& key : ConfigKeys()) EXPECT_HAS(help.out, StrCat("--", key.name));
+  EXPECT_HAS(Run("--version").out, "stator 0.1.0");
+}
+
+}  // namespace
+}  // namespace stator
