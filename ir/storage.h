@@ -1,10 +1,10 @@
 // The planner's facts, read: where a materialized value is stored.
 #pragma once
 
-#include <cstdint>
-
 #include "ir/graph.h"
 #include "ir/space.h"
+
+#include <cstdint>
 
 namespace stator {
 
@@ -15,8 +15,8 @@ struct Storage {
   int64_t offset = 0;
 };
 
-// Of a value that is no view (see ResolveView). kNone before `plan-memory`, and for values that stay
-// inside their region, inputs, states and constants.
+// Of a value that is no view (see ResolveView). kNone before `plan-memory`, and for values that
+// stay inside their region, inputs, states and constants.
 Storage StorageOf(Value v);
 
 // Where the scratch of `node` (facts scratch, scratch_at) begins in the arena, -1 when it has none.

@@ -1,14 +1,11 @@
-// plan-memory: where every materialized value is stored, as facts `space` and `offset` (ir/storage.h).
+// plan-memory: where every materialized value is stored, as facts `space` and `offset`
+// (ir/storage.h).
 //
-// Three choices, in this order. A value that becomes a state's next value is written into the state's
-// own storage when nothing needs the old value any more. A value whose region reads a dying operand
-// element by element takes over that operand's storage. Everything else gets its own place in the
-// arena, by lifetime. Outputs and next states that are elsewhere stay alive to the end, where the
-// plan copies them.
-#include <map>
-#include <set>
-#include <vector>
-
+// Three choices, in this order. A value that becomes a state's next value is written into the
+// state's own storage when nothing needs the old value any more. A value whose region reads a dying
+// operand element by element takes over that operand's storage. Everything else gets its own place
+// in the arena, by lifetime. Outputs and next states that are elsewhere stay alive to the end,
+// where the plan copies them.
 #include "ir/facts.h"
 #include "ir/storage.h"
 #include "ir/views.h"
@@ -16,6 +13,10 @@
 #include "passes/analysis/liveness.h"
 #include "passes/analysis/offset_planner.h"
 #include "passes/passes.h"
+
+#include <map>
+#include <set>
+#include <vector>
 
 namespace stator {
 namespace {
@@ -54,7 +55,7 @@ class Planner {
  private:
   struct Place {
     Space space = Space::kNone;
-    int64_t where = 0;              // kState: index of the state; kArena: slot
+    int64_t where = 0;  // kState: index of the state; kArena: slot
     int64_t in_place = kOwnStorage;
   };
 
@@ -115,7 +116,8 @@ class Planner {
         if (place == places_.end() || place->second.space != Space::kArena) continue;
         const int64_t slot = place->second.where;
         const LiveRange& there = holds_[slot];
-        if (there.value != old || there.last != step || there.first == step || there.to_end) continue;
+        if (there.value != old || there.last != step || there.first == step || there.to_end)
+          continue;
         if (!tried.insert(old).second || !CanOverwrite(old, range.value)) continue;
         slots_[slot].last = range.last;
         holds_[slot] = range;
@@ -178,9 +180,9 @@ class Planner {
   std::map<Value, std::vector<Node*>> becomes_;  // value -> states whose next value it is
   std::map<int, std::vector<int>> by_step_;      // step -> indices into liveness_.values
   std::map<Value, Place> places_;
-  std::vector<Interval> slots_;                  // arena buffers
-  std::vector<LiveRange> holds_;                 // the value that holds each slot last
-  std::vector<std::pair<Node*, size_t>> scratch_;// slots of nodes' scratch
+  std::vector<Interval> slots_;                    // arena buffers
+  std::vector<LiveRange> holds_;                   // the value that holds each slot last
+  std::vector<std::pair<Node*, size_t>> scratch_;  // slots of nodes' scratch
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "runtime/kernel_cache.h"
 
+#include "ir/base/error.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,8 +15,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {
@@ -39,7 +39,8 @@ void SyncFile(const std::string& path) {
 std::string KernelCacheDir(const std::string& option) {
   if (!option.empty()) return option;
   if (const std::string dir = FromEnvironment("STATOR_CACHE"); !dir.empty()) return dir;
-  if (const std::string dir = FromEnvironment("XDG_CACHE_HOME"); !dir.empty()) return dir + "/stator";
+  if (const std::string dir = FromEnvironment("XDG_CACHE_HOME"); !dir.empty())
+    return dir + "/stator";
   if (const std::string dir = FromEnvironment("HOME"); !dir.empty()) return dir + "/.cache/stator";
   Fail(ErrorCode::kEnvironment,
        "no place for the kernel cache: set STATOR_CACHE (HOME and XDG_CACHE_HOME are not set)");

@@ -12,15 +12,15 @@ namespace stator {
 
 inline constexpr int64_t kKernelCacheBytes = int64_t{2} << 30;
 
-// `option` when given, else $STATOR_CACHE, $XDG_CACHE_HOME/stator or ~/.cache/stator. Throws `Error`
-// (kEnvironment) when none of them is set.
+// `option` when given, else $STATOR_CACHE, $XDG_CACHE_HOME/stator or ~/.cache/stator. Throws
+// `Error` (kEnvironment) when none of them is set.
 std::string KernelCacheDir(const std::string& option);
 
 // Safe for many processes at once: files appear by rename, complete or not at all.
 class KernelCache {
  public:
-  // Creates `dir` when it does not exist; throws `Error` (kIo) when that fails. Beyond `limit` bytes
-  // Store drops the entries that were used least recently.
+  // Creates `dir` when it does not exist; throws `Error` (kIo) when that fails. Beyond `limit`
+  // bytes Store drops the entries that were used least recently.
   explicit KernelCache(std::string dir, int64_t limit = kKernelCacheBytes);
 
   // The bytes stored under `key`, and marks the key as used. `extension` comes without a dot.

@@ -1,8 +1,8 @@
 #include "runtime/program_io.h"
 
-#include <cstring>
-
 #include "ir/base/error.h"
+
+#include <cstring>
 
 namespace stator {
 namespace {
@@ -39,8 +39,8 @@ void CheckIds(const PlanInput& input, const char* bytes) {
     const int64_t v = static_cast<int64_t>(id);
     if (v >= 0 && v < input.below) continue;
     if (input.has_ignored && v == input.ignored) continue;
-    Fail(ErrorCode::kInvalidArgument, "input ", input.name, PositionOf(k, input.type.shape), " is ", v,
-         ", which is not in [0, ", input.below, ")",
+    Fail(ErrorCode::kInvalidArgument, "input ", input.name, PositionOf(k, input.type.shape), " is ",
+         v, ", which is not in [0, ", input.below, ")",
          input.has_ignored ? StrCat(" and not the ignored value ", input.ignored) : "");
   }
 }
@@ -78,8 +78,8 @@ const StateEntry& RequireState(const Plan& plan, const std::string& name) {
 void CheckInputs(const Program& program, const std::map<std::string, Bytes>& inputs) {
   for (const auto& [name, bytes] : inputs) {
     if (FindInput(program, name) != nullptr) continue;
-    Fail(ErrorCode::kInvalidArgument, "program ", program.name, " has no input ", name, "; it takes ",
-         NamesOf(program.inputs));
+    Fail(ErrorCode::kInvalidArgument, "program ", program.name, " has no input ", name,
+         "; it takes ", NamesOf(program.inputs));
   }
   for (const PlanInput& input : program.inputs) {
     const auto given = inputs.find(input.name);
@@ -106,7 +106,8 @@ void CheckRange(const Plan& plan, BufferRef buffer, int64_t bytes) {
   if (buffer.space == Space::kState) size = plan.state_bytes;
   if (buffer.space == Space::kArena) size = plan.arena_bytes;
   if (buffer.space == Space::kIo) size = plan.io_bytes;
-  if (bytes >= 0 && buffer.offset >= 0 && buffer.offset <= size && bytes <= size - buffer.offset) return;
+  if (bytes >= 0 && buffer.offset >= 0 && buffer.offset <= size && bytes <= size - buffer.offset)
+    return;
   Fail(ErrorCode::kInvalidArgument, "no buffer of ", bytes, " bytes at ", buffer.offset,
        " in a space of ", size);
 }

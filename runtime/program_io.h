@@ -1,11 +1,11 @@
 // What every executor checks before it touches a device: names, sizes and ids.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "codegen/plan.h"
 #include "runtime/executor.h"
+
+#include <map>
+#include <string>
 
 namespace stator {
 

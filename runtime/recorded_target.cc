@@ -1,9 +1,9 @@
 // Devices from a recorded table, so that a job can be planned on a machine without them. Dense peak
 // rates are the datasheets', memory is what the driver reports as usable.
-#include <algorithm>
-
 #include "ir/base/error.h"
 #include "runtime/executor.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -11,9 +11,9 @@ namespace {
 struct Record {
   const char* name;
   int sm;
-  double gibibytes;                // of device memory
-  double bandwidth;                // bytes per second
-  double f64, f32, half, f8;       // operations per second; f32 without TF32; half: bf16 and f16
+  double gibibytes;           // of device memory
+  double bandwidth;           // bytes per second
+  double f64, f32, half, f8;  // operations per second; f32 without TF32; half: bf16 and f16
 };
 
 constexpr Record kRecords[] = {
@@ -39,7 +39,8 @@ std::string WhyNotFused(const AttentionQuery& q) {
   if (q.head_dim % 8 != 0 || q.head_dim > 128) {
     return StrCat("the head size must be a multiple of 8 up to 128, got ", q.head_dim);
   }
-  if (q.kv_heads < 1 || q.heads % q.kv_heads != 0) return "query heads are no multiple of key heads";
+  if (q.kv_heads < 1 || q.heads % q.kv_heads != 0)
+    return "query heads are no multiple of key heads";
   if (q.has_bias) return "an additive bias has no fused form yet";
   if (q.has_segments) return "segment ids have no fused form yet";
   if (q.dropout) return "cuDNN's dropout does not use Stator's counter";
@@ -81,8 +82,8 @@ class RecordedTarget : public Target {
     if (why != nullptr) *why = reason;
     return reason.empty();
   }
-  // Measured on an H200 (docs/notes/h200-spikes.md): the deterministic backward keeps dP in bf16, any
-  // backward a few f32 values a row and dq in f32.
+  // Measured on an H200 (docs/notes/h200-spikes.md): the deterministic backward keeps dP in bf16,
+  // any backward a few f32 values a row and dq in f32.
   int64_t AttentionWorkspace(const AttentionQuery& q) const override {
     if (!q.backward) return kSlack;
     const int64_t rows = q.batch * q.heads * q.query_len;

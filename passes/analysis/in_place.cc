@@ -1,8 +1,8 @@
 #include "passes/analysis/in_place.h"
 
-#include <set>
-
 #include "ir/views.h"
+
+#include <set>
 
 namespace stator {
 

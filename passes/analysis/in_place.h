@@ -1,9 +1,9 @@
 // When a region may write a result over storage that it reads.
 #pragma once
 
-#include <vector>
-
 #include "ir/graph.h"
+
+#include <vector>
 
 namespace stator {
 

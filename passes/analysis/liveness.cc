@@ -1,7 +1,5 @@
 #include "passes/analysis/liveness.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
 #include "ir/facts.h"
 #include "ir/storage.h"
@@ -9,11 +7,13 @@
 #include "ir/views.h"
 #include "passes/analysis/offset_planner.h"
 
+#include <algorithm>
+
 namespace stator {
 namespace {
 
-// Buffers in the arena with their lifetimes. Values that took over a dying operand's storage are one
-// buffer with it: they begin where the other ends.
+// Buffers in the arena with their lifetimes. Values that took over a dying operand's storage are
+// one buffer with it: they begin where the other ends.
 struct ArenaBuffer {
   Interval interval;
   std::vector<LiveRange> values;
@@ -78,7 +78,8 @@ Liveness AnalyzeLiveness(const Graph& graph) {
     if (fresh) {
       out.steps.push_back({region, {}});
     } else if (it->second + 1 != static_cast<int>(out.steps.size())) {
-      Fail(ErrorCode::kInvalidArgument, "region ", region, " is not contiguous: ", PrintNode(*node));
+      Fail(ErrorCode::kInvalidArgument, "region ", region,
+           " is not contiguous: ", PrintNode(*node));
     }
     out.steps.back().nodes.push_back(node);
   }

@@ -2,12 +2,12 @@
 // few kernels. Also what the planned arena holds at its peak, for messages.
 #pragma once
 
+#include "ir/graph.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
-
-#include "ir/graph.h"
 
 namespace stator {
 

@@ -1,9 +1,9 @@
 #include "passes/analysis/offset_planner.h"
 
+#include "ir/space.h"
+
 #include <algorithm>
 #include <numeric>
-
-#include "ir/space.h"
 
 namespace stator {
 namespace {
@@ -35,9 +35,8 @@ Placement Place(const std::vector<Interval>& intervals, const Order& order) {
     }
     out.offsets[i] = at;
     out.size = std::max(out.size, at + bytes);
-    const auto where = std::upper_bound(placed.begin(), placed.end(), at, [&](int64_t a, int j) {
-      return a < out.offsets[j];
-    });
+    const auto where = std::upper_bound(placed.begin(), placed.end(), at,
+                                        [&](int64_t a, int j) { return a < out.offsets[j]; });
     placed.insert(where, i);
   }
   return out;
@@ -81,9 +80,11 @@ int64_t PlanOffsets(std::vector<Interval>& intervals) {
     return order;
   };
   const Order orders[] = {
-      sorted([](const Interval& v) { return std::pair(-v.bytes, v.first); }),          // by size
+      sorted([](const Interval& v) { return std::pair(-v.bytes, v.first); }),  // by size
       sorted([](const Interval& v) { return std::pair<int64_t, int64_t>(v.first, -v.bytes); }),
-      sorted([](const Interval& v) { return std::pair<int64_t, int64_t>(v.first - v.last, -v.bytes); }),
+      sorted([](const Interval& v) {
+        return std::pair<int64_t, int64_t>(v.first - v.last, -v.bytes);
+      }),
       sorted([](const Interval& v) { return std::pair<int64_t, int64_t>(-v.last, v.first); }),
   };
   Placement best;

@@ -1,5 +1,5 @@
-// The order of abstract steps with dependences, by the memory they take: what `order-nodes` decides,
-// apart from graphs.
+// The order of abstract steps with dependences, by the memory they take: what `order-nodes`
+// decides, apart from graphs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct ScheduleProblem {
     int writer = 0;
     std::vector<int> readers;  // each once
     int64_t bytes = 0;
-    bool to_end = false;       // needed after the last step
+    bool to_end = false;  // needed after the last step
   };
   int num_steps = 0;
   std::vector<std::vector<int>> successors;  // by step; must be after it

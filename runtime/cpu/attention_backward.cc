@@ -2,31 +2,39 @@
 // P' = P with dropout and dP = dropout of (dout v^T):
 //   dS = P (dP - rowsum(dout out) + dlse), dq = scale dS k, dk = scale dS^T q, dv = P'^T dout.
 // One thread owns a key head: its dk and dv are sums over query heads and tiles in a fixed order.
+#include "runtime/cpu/library_steps.h"
+#include "runtime/cpu/tiled_attention.h"
+
 #include <omp.h>
 
 #include <cmath>
-
-#include "runtime/cpu/tiled_attention.h"
-#include "runtime/cpu/library_steps.h"
 
 namespace stator {
 namespace {
 
 template <typename T>
 struct BackwardSpace {
-  T *keys_t, *values_t, *keys;   // [D, S], [D, S], [S, D] of one key head, padded
-  T *dk, *dv;                    // [S, D]
-  T *q, *dout, *out, *dq;        // [tile, D]; q times scale
-  T *scores, *dscores, *kept;    // [tile, keys of a tile] twice; see Kept
-  T *lse, *inner;                // a row each
+  T *keys_t, *values_t, *keys;  // [D, S], [D, S], [S, D] of one key head, padded
+  T *dk, *dv;                   // [S, D]
+  T *q, *dout, *out, *dq;       // [tile, D]; q times scale
+  T *scores, *dscores, *kept;   // [tile, keys of a tile] twice; see Kept
+  T *lse, *inner;               // a row each
 
   BackwardSpace(Pieces<T>& p, int64_t dim_pad, int64_t keys_pad)
-      : keys_t(p.Take(dim_pad * keys_pad)), values_t(p.Take(dim_pad * keys_pad)),
-        keys(p.Take(keys_pad * dim_pad)), dk(p.Take(keys_pad * dim_pad)), dv(p.Take(keys_pad * dim_pad)),
-        q(p.Take(kQueryTile * dim_pad)), dout(p.Take(kQueryTile * dim_pad)),
-        out(p.Take(kQueryTile * dim_pad)), dq(p.Take(kQueryTile * dim_pad)),
-        scores(p.Take(kQueryTile * kKeyTile)), dscores(p.Take(kQueryTile * kKeyTile)),
-        kept(p.Take(kKeptSpace)), lse(p.Take(kQueryTile)), inner(p.Take(kQueryTile)) {}
+      : keys_t(p.Take(dim_pad * keys_pad)),
+        values_t(p.Take(dim_pad * keys_pad)),
+        keys(p.Take(keys_pad * dim_pad)),
+        dk(p.Take(keys_pad * dim_pad)),
+        dv(p.Take(keys_pad * dim_pad)),
+        q(p.Take(kQueryTile * dim_pad)),
+        dout(p.Take(kQueryTile * dim_pad)),
+        out(p.Take(kQueryTile * dim_pad)),
+        dq(p.Take(kQueryTile * dim_pad)),
+        scores(p.Take(kQueryTile * kKeyTile)),
+        dscores(p.Take(kQueryTile * kKeyTile)),
+        kept(p.Take(kKeptSpace)),
+        lse(p.Take(kQueryTile)),
+        inner(p.Take(kQueryTile)) {}
 };
 
 template <typename T>
@@ -62,8 +70,10 @@ class Backward {
     for (int64_t k = 0; k < p_.keys; k += kKeyTile) {
       const Range tile = {k, std::min(k + kKeyTile, p_.keys)};
       std::fill(sum, sum + kQueryTile * kKeyTile, T(0));
-      for (int64_t b = shape[0] == 1 ? 0 : bias_b; b < (shape[0] == 1 ? p_.batch : bias_b + 1); ++b) {
-        for (int64_t h = shape[1] == 1 ? 0 : bias_h; h < (shape[1] == 1 ? p_.heads : bias_h + 1); ++h) {
+      for (int64_t b = shape[0] == 1 ? 0 : bias_b; b < (shape[0] == 1 ? p_.batch : bias_b + 1);
+           ++b) {
+        for (int64_t h = shape[1] == 1 ? 0 : bias_h; h < (shape[1] == 1 ? p_.heads : bias_h + 1);
+             ++h) {
           AddBiasGrad(b, h, t, rows, tile, sum);
         }
       }
@@ -100,7 +110,8 @@ class Backward {
                  const T* values_t, int64_t ld) {
     const int64_t columns = PadTile(tile.size());
     p_.Scores(tiles_, b, h, t, rows, tile, s_.q, keys_t, ld, s_.scores);
-    tiles_.gemm(rows, columns, p_.dim, s_.dout, p_.dim_pad, 1, values_t, ld, s_.dscores, kKeyTile, false);
+    tiles_.gemm(rows, columns, p_.dim, s_.dout, p_.dim_pad, 1, values_t, ld, s_.dscores, kKeyTile,
+                false);
     for (int64_t i = 0; i < rows; ++i) {
       T *s = s_.scores + i * kKeyTile, *d = s_.dscores + i * kKeyTile;
       if (p_.call.dropout > 0) {
@@ -120,9 +131,12 @@ class Backward {
     for (int64_t k = seen.first; k < seen.last; k += kKeyTile) {
       const Range tile = {k, std::min(k + kKeyTile, seen.last)};
       Gradients(b, h, t, rows, tile, s_.keys_t + k, s_.values_t + k, p_.keys_pad);
-      tiles_.gemm(rows, dp, PadTile(tile.size()), s_.dscores, kKeyTile, 1, s_.keys + k * dp, dp, s_.dq, dp, true);
-      tiles_.gemm(tile.size(), dp, rows, s_.dscores, 1, kKeyTile, s_.q, dp, s_.dk + k * dp, dp, true);
-      tiles_.gemm(tile.size(), dp, rows, s_.scores, 1, kKeyTile, s_.dout, dp, s_.dv + k * dp, dp, true);
+      tiles_.gemm(rows, dp, PadTile(tile.size()), s_.dscores, kKeyTile, 1, s_.keys + k * dp, dp,
+                  s_.dq, dp, true);
+      tiles_.gemm(tile.size(), dp, rows, s_.dscores, 1, kKeyTile, s_.q, dp, s_.dk + k * dp, dp,
+                  true);
+      tiles_.gemm(tile.size(), dp, rows, s_.scores, 1, kKeyTile, s_.dout, dp, s_.dv + k * dp, dp,
+                  true);
     }
     if (p_.call.dq) p_.StoreRows(p_.call.dq, b, t, rows, h, static_cast<T>(p_.call.scale), s_.dq);
   }
@@ -136,7 +150,8 @@ class Backward {
     LoadQueries(b, h, t, rows);
     Gradients(b, h, t, rows, there, s_.keys_t, s_.values_t, kKeyTile);
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < there.size(); ++j) sum[i * kKeyTile + j] += s_.dscores[i * kKeyTile + j];
+      for (int64_t j = 0; j < there.size(); ++j)
+        sum[i * kKeyTile + j] += s_.dscores[i * kKeyTile + j];
     }
   }
 
@@ -169,8 +184,7 @@ void AttentionBackward<T>::Run(const AttentionCall& call, const CpuMemory& memor
 #pragma omp parallel for schedule(dynamic) num_threads(scratch.threads())
     for (int64_t item = 0; item < items; ++item) {
       Pieces<T> pieces(scratch.ForThread(omp_get_thread_num()));
-      Backward<T> backward(problem, tiles,
-                           {pieces, problem.dim_pad, ScratchKeys(call)});
+      Backward<T> backward(problem, tiles, {pieces, problem.dim_pad, ScratchKeys(call)});
       f(backward, item);
     }
   };

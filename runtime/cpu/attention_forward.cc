@@ -1,26 +1,30 @@
 // Attention forward by tiles with a running maximum and sum (Dao et al., FlashAttention, 2022): no
 // more than a tile of scores exists at a time. Rows of the result do not depend on the number of
 // threads.
+#include "runtime/cpu/library_steps.h"
+#include "runtime/cpu/tiled_attention.h"
+
 #include <omp.h>
 
 #include <cmath>
-
-#include "runtime/cpu/tiled_attention.h"
-#include "runtime/cpu/library_steps.h"
 
 namespace stator {
 namespace {
 
 template <typename T>
 struct ForwardSpace {
-  T *keys_t, *values;        // [D, S], [S, D] of one key head, padded
-  T *q, *out, *scores;       // [tile, D], [tile, D], [tile, keys of a tile]
-  T *largest, *sum, *kept;   // a row each; see Kept
+  T *keys_t, *values;       // [D, S], [S, D] of one key head, padded
+  T *q, *out, *scores;      // [tile, D], [tile, D], [tile, keys of a tile]
+  T *largest, *sum, *kept;  // a row each; see Kept
 
   ForwardSpace(Pieces<T>& p, int64_t dim_pad, int64_t keys_pad)
-      : keys_t(p.Take(dim_pad * keys_pad)), values(p.Take(keys_pad * dim_pad)),
-        q(p.Take(kQueryTile * dim_pad)), out(p.Take(kQueryTile * dim_pad)),
-        scores(p.Take(kQueryTile * kKeyTile)), largest(p.Take(kQueryTile)), sum(p.Take(kQueryTile)),
+      : keys_t(p.Take(dim_pad * keys_pad)),
+        values(p.Take(keys_pad * dim_pad)),
+        q(p.Take(kQueryTile * dim_pad)),
+        out(p.Take(kQueryTile * dim_pad)),
+        scores(p.Take(kQueryTile * kKeyTile)),
+        largest(p.Take(kQueryTile)),
+        sum(p.Take(kQueryTile)),
         kept(p.Take(kKeptSpace)) {}
 };
 
@@ -53,7 +57,8 @@ class Forward {
  private:
   static constexpr T kUnseen = -std::numeric_limits<T>::infinity();
 
-  void KeyTile(int64_t b, int64_t h, int64_t t, int64_t rows, typename TiledAttention<T>::Range tile) {
+  void KeyTile(int64_t b, int64_t h, int64_t t, int64_t rows,
+               typename TiledAttention<T>::Range tile) {
     const int64_t columns = PadTile(tile.size());
     p_.Scores(tiles_, b, h, t, rows, tile, s_.q, s_.keys_t + tile.first, p_.keys_pad, s_.scores);
     for (int64_t i = 0; i < rows; ++i) {
@@ -75,8 +80,8 @@ class Forward {
         for (int64_t j = 0; j < tile.size(); ++j) row[j] *= kept[j];
       }
     }
-    tiles_.gemm(rows, p_.dim_pad, columns, s_.scores, kKeyTile, 1, s_.values + tile.first * p_.dim_pad,
-                p_.dim_pad, s_.out, p_.dim_pad, true);
+    tiles_.gemm(rows, p_.dim_pad, columns, s_.scores, kKeyTile, 1,
+                s_.values + tile.first * p_.dim_pad, p_.dim_pad, s_.out, p_.dim_pad, true);
   }
 
   void Finish(int64_t b, int64_t h, int64_t t, int64_t rows) {

@@ -11,8 +11,8 @@ struct AttentionTiles {
   int width;  // elements of a vector; column counts `n` below are multiples of it
 
   // c[m, n] = (c +) a[m, k] b[k, n]. a's strides are free; rows of b and c are contiguous.
-  void (*gemm)(long m, long n, long k, const T* a, long a_row, long a_column, const T* b, long ldb, T* c,
-               long ldc, bool accumulate);
+  void (*gemm)(long m, long n, long k, const T* a, long a_row, long a_column, const T* b, long ldb,
+               T* c, long ldc, bool accumulate);
   // to[j, i] = from[i, j] for 16 x 16 elements.
   void (*transpose)(const T* from, long from_ld, T* to, long to_ld);
   // The largest element, ignoring NaN unless all are NaN.
@@ -20,9 +20,9 @@ struct AttentionTiles {
   // row = exp(row - shift); returns the sum.
   T (*row_exp)(T* row, long n, T shift);
   void (*row_scale)(T* row, long n, T factor);
-  // to[j] = factor where word j % 4 of block first + j / 4 of the random stream (ir/philox.h; `key` is
-  // the seed, `counter` stream and step) is at least `threshold`, else 0, for 4 * blocks elements.
-  // `blocks` is a multiple of 8.
+  // to[j] = factor where word j % 4 of block first + j / 4 of the random stream (ir/philox.h; `key`
+  // is the seed, `counter` stream and step) is at least `threshold`, else 0, for 4 * blocks
+  // elements. `blocks` is a multiple of 8.
   void (*kept)(const unsigned* key, const unsigned* counter, unsigned long first, long blocks,
                unsigned threshold, T factor, T* to);
   // With p = exp(s - lse): s becomes p, dp becomes p * (dp - inner).

@@ -9,10 +9,10 @@
 #pragma GCC target("avx2,fma")
 #endif
 
-#include <immintrin.h>
-
 #include "runtime/cpu/attention_tiles.h"
 #include "runtime/cpu/attention_tiles_impl.h"
+
+#include <immintrin.h>
 
 namespace stator {
 namespace {
@@ -78,8 +78,10 @@ struct Avx2 {
       unsigned k0 = key[0], k1 = key[1];
       for (int round = 0; round < 10; ++round) {
         const __m256i p0 = _mm256_mul_epu32(c0, m0), p1 = _mm256_mul_epu32(c2, m1);
-        c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), c1), _mm256_set1_epi64x(k0));
-        c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c3), _mm256_set1_epi64x(k1));
+        c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), c1),
+                              _mm256_set1_epi64x(k0));
+        c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c3),
+                              _mm256_set1_epi64x(k1));
         c1 = p1, c3 = p0;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
       }
@@ -128,7 +130,8 @@ struct Avx2 {
 }  // namespace
 
 const AttentionTiles<float>* Avx2Tiles() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &Tiles<Avx2>::kTable : nullptr;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &Tiles<Avx2>::kTable
+                                                                         : nullptr;
 }
 
 }  // namespace stator

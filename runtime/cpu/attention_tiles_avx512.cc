@@ -1,7 +1,8 @@
 // Attention's inner loops for AVX-512.
 #if defined(__x86_64__)
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx2,fma"))), \
+                             apply_to = function)
 #else
 // GCC 12 warns of what its own headers leave undefined on purpose.
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -9,10 +10,10 @@
 #pragma GCC target("avx512f,avx512dq,avx2,fma")
 #endif
 
-#include <immintrin.h>
-
 #include "runtime/cpu/attention_tiles.h"
 #include "runtime/cpu/attention_tiles_impl.h"
+
+#include <immintrin.h>
 
 namespace stator {
 namespace {
@@ -34,8 +35,8 @@ struct Avx512 {
   static T Sum(R v) { return _mm512_reduce_add_ps(v); }
   static T Largest(R v) { return _mm512_reduce_max_ps(v); }
 
-  // exp(x) = 2^n exp(r), n = round(x / ln 2), r in [-ln2/2, ln2/2] by a polynomial (Cephes' expf). What
-  // would be denormal is 0: making it would cost more than all the rest. NaN stays NaN.
+  // exp(x) = 2^n exp(r), n = round(x / ln 2), r in [-ln2/2, ln2/2] by a polynomial (Cephes' expf).
+  // What would be denormal is 0: making it would cost more than all the rest. NaN stays NaN.
   static R Exp(R x) {
     const __mmask16 normal = _mm512_cmp_ps_mask(x, Set(-87.3f), _CMP_NLT_UQ);
     x = _mm512_max_ps(Set(-87.3f), x);  // of a NaN the second operand is taken
@@ -71,8 +72,10 @@ struct Avx512 {
       unsigned k0 = key[0], k1 = key[1];
       for (int round = 0; round < 10; ++round) {
         const __m512i p0 = _mm512_mul_epu32(c0, m0), p1 = _mm512_mul_epu32(c2, m1);
-        c0 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p1, 32), c1), _mm512_set1_epi64(k0));
-        c2 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p0, 32), c3), _mm512_set1_epi64(k1));
+        c0 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p1, 32), c1),
+                              _mm512_set1_epi64(k0));
+        c2 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p0, 32), c3),
+                              _mm512_set1_epi64(k1));
         c1 = p1, c3 = p0;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
       }
@@ -81,7 +84,8 @@ struct Avx512 {
       const __m512i words0 = _mm512_permutex2var_epi64(w01, order0, w23);
       const __m512i words1 = _mm512_permutex2var_epi64(w01, order1, w23);
       Store(to + 4 * i, _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(words0, limit), Set(factor)));
-      Store(to + 4 * i + 16, _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(words1, limit), Set(factor)));
+      Store(to + 4 * i + 16,
+            _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(words1, limit), Set(factor)));
     }
   }
 
@@ -119,8 +123,9 @@ struct Avx512 {
 }  // namespace
 
 const AttentionTiles<float>* Avx512Tiles() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") ? &Tiles<Avx512>::kTable
-                                                                                : nullptr;
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+             ? &Tiles<Avx512>::kTable
+             : nullptr;
 }
 
 }  // namespace stator

@@ -23,9 +23,9 @@ struct Tiles {
 
   // Rows x Vectors sums stay in registers over the whole depth.
   template <int kRows, int kVectors>
-  static inline __attribute__((always_inline)) void Block(long k, const T* a, long a_row, long a_column,
-                                                          const T* b, long ldb, T* c, long ldc,
-                                                          bool accumulate) {
+  static inline __attribute__((always_inline)) void Block(long k, const T* a, long a_row,
+                                                          long a_column, const T* b, long ldb, T* c,
+                                                          long ldc, bool accumulate) {
     R sum[kRows][kVectors];
     STATOR_UNROLL
     for (int i = 0; i < kRows; ++i) {
@@ -54,11 +54,12 @@ struct Tiles {
 
   template <int kVectors>
   static inline __attribute__((always_inline)) void Columns(long m, long k, const T* a, long a_row,
-                                                            long a_column, const T* b, long ldb, T* c,
-                                                            long ldc, bool accumulate) {
+                                                            long a_column, const T* b, long ldb,
+                                                            T* c, long ldc, bool accumulate) {
     long i = 0;
     for (; i + V::kRows <= m; i += V::kRows) {
-      Block<V::kRows, kVectors>(k, a + i * a_row, a_row, a_column, b, ldb, c + i * ldc, ldc, accumulate);
+      Block<V::kRows, kVectors>(k, a + i * a_row, a_row, a_column, b, ldb, c + i * ldc, ldc,
+                                accumulate);
     }
     for (; i + 4 <= m; i += 4) {
       Block<4, kVectors>(k, a + i * a_row, a_row, a_column, b, ldb, c + i * ldc, ldc, accumulate);
@@ -68,8 +69,8 @@ struct Tiles {
     }
   }
 
-  static void Gemm(long m, long n, long k, const T* a, long a_row, long a_column, const T* b, long ldb,
-                   T* c, long ldc, bool accumulate) {
+  static void Gemm(long m, long n, long k, const T* a, long a_row, long a_column, const T* b,
+                   long ldb, T* c, long ldc, bool accumulate) {
     long j = 0;
     for (; j + 2 * kW <= n; j += 2 * kW) {
       Columns<2>(m, k, a, a_row, a_column, b + j, ldb, c + j, ldc, accumulate);
@@ -125,8 +126,9 @@ struct Tiles {
     }
   }
 
-  static constexpr AttentionTiles<T> kTable = {static_cast<int>(kW), Gemm, Transpose, RowMax, RowExp,
-                                               RowScale, V::Kept, RowGrad, RowGradDropout};
+  static constexpr AttentionTiles<T> kTable = {
+      static_cast<int>(kW), Gemm, Transpose, RowMax, RowExp, RowScale, V::Kept, RowGrad,
+      RowGradDropout};
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Attention's inner loops without instructions of a particular machine, in f32 and f64.
-#include <cmath>
-
 #include "ir/philox.h"
 #include "runtime/cpu/attention_tiles.h"
 #include "runtime/cpu/attention_tiles_impl.h"
+
+#include <cmath>
 
 namespace stator {
 namespace {
@@ -53,8 +53,8 @@ struct Portable {
   static void Kept(const unsigned* key, const unsigned* counter, unsigned long first, long blocks,
                    unsigned threshold, T factor, T* to) {
     for (long i = 0; i < blocks; ++i) {
-      const PhiloxBlock words = RandomBlock(key[0], key[1], counter[1], counter[0],
-                                            static_cast<int64_t>(first) + i);
+      const PhiloxBlock words =
+          RandomBlock(key[0], key[1], counter[1], counter[0], static_cast<int64_t>(first) + i);
       for (int w = 0; w < 4; ++w) to[4 * i + w] = words[w] >= threshold ? factor : T(0);
     }
   }

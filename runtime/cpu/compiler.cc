@@ -1,5 +1,7 @@
 #include "runtime/cpu/compiler.h"
 
+#include "ir/base/error.h"
+
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -13,8 +15,6 @@
 #include <set>
 #include <sstream>
 
-#include "ir/base/error.h"
-
 extern char** environ;
 
 namespace stator {
@@ -24,12 +24,20 @@ namespace {
 const std::vector<std::string>& Flags() {
   static const std::vector<std::string> flags = {
 #if defined(__aarch64__)
-      "-mcpu=native",
+    "-mcpu=native",
 #else
-      "-march=native",
+    "-march=native",
 #endif
-      "-O3",     "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp",
-      "-shared", "-fPIC",             "-std=c++17",      "-w"};
+    "-O3",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp",
+    "-shared",
+    "-fPIC",
+    "-std=c++17",
+    "-w"
+  };
   return flags;
 }
 
@@ -113,7 +121,8 @@ bool HasCpuFeatures(const std::string& wanted) {
   const std::vector<std::string> here = Words(CpuFeatures());
   const std::set<std::string> have(here.begin(), here.end());
   const std::vector<std::string> need = Words(wanted);
-  return std::all_of(need.begin(), need.end(), [&](const std::string& f) { return have.count(f) > 0; });
+  return std::all_of(need.begin(), need.end(),
+                     [&](const std::string& f) { return have.count(f) > 0; });
 }
 
 CpuCompiler::CpuCompiler() {

@@ -1,17 +1,18 @@
 // The system's C++ compiler, run on generated kernels.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "codegen/plan.h"
 #include "runtime/kernel_cache.h"
+
+#include <string>
+#include <vector>
 
 namespace stator {
 
 class CpuCompiler {
  public:
-  // $CXX, or the first of g++, clang++ and c++ that runs. Throws `Error` (kEnvironment) when none does.
+  // $CXX, or the first of g++, clang++ and c++ that runs. Throws `Error` (kEnvironment) when none
+  // does.
   CpuCompiler();
 
   const std::string& version() const { return version_; }  // first line of --version

@@ -1,10 +1,5 @@
 // Executes plans on the CPU: a loop over the steps, each of which uses all threads. Runs are done
 // when Enqueue returns; tickets only hold their outputs.
-#include <omp.h>
-
-#include <cstring>
-#include <exception>
-
 #include "ir/base/error.h"
 #include "runtime/cpu/library_steps.h"
 #include "runtime/cpu/matmul.h"
@@ -13,6 +8,11 @@
 #include "runtime/cpu/scratch.h"
 #include "runtime/executor.h"
 #include "runtime/program_io.h"
+
+#include <omp.h>
+
+#include <cstring>
+#include <exception>
 
 namespace stator {
 namespace {
@@ -27,7 +27,9 @@ struct Ready {
 // The number of OpenMP threads is a property of the calling thread; it is put back.
 class ThreadCount {
  public:
-  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
+    omp_set_num_threads(threads);
+  }
   ~ThreadCount() { omp_set_num_threads(before_); }
   ThreadCount(const ThreadCount&) = delete;
   ThreadCount& operator=(const ThreadCount&) = delete;
@@ -41,7 +43,8 @@ class CpuExecutor : public Executor {
   CpuExecutor(Plan plan, const ExecutorOptions& options)
       : plan_(std::move(plan)),
         threads_(options.threads > 0 ? options.threads : omp_get_max_threads()),
-        modules_(LoadModules(plan_, options.cache_dir)), memory_(plan_) {
+        modules_(LoadModules(plan_, options.cache_dir)),
+        memory_(plan_) {
     const ThreadCount scope(threads_);
     ScratchNeed need;
     for (const Program& program : plan_.programs) {
@@ -54,7 +57,8 @@ class CpuExecutor : public Executor {
     scratch_ = CpuScratch(need, threads_);
     for (auto& [name, ready] : ready_) {
       for (Ready& r : ready) {
-        if (r.matmul != nullptr && r.matmul->scratch_bytes() > 0) r.matmul->BindScratch(scratch_.shared());
+        if (r.matmul != nullptr && r.matmul->scratch_bytes() > 0)
+          r.matmul->BindScratch(scratch_.shared());
       }
     }
   }
@@ -64,7 +68,8 @@ class CpuExecutor : public Executor {
   void WriteState(const std::string& name, Bytes bytes) override {
     const StateEntry& state = RequireState(plan_, name);
     CheckStateSize(state, bytes.size());
-    if (!bytes.empty()) std::memcpy(memory_.state().data() + state.offset, bytes.data(), bytes.size());
+    if (!bytes.empty())
+      std::memcpy(memory_.state().data() + state.offset, bytes.data(), bytes.size());
   }
 
   std::vector<char> ReadState(const std::string& name) override {
@@ -151,7 +156,9 @@ class CpuExecutor : public Executor {
     ready.matmul = MakeCpuMatMul(call, memory_);
     need.Grow({ready.matmul->scratch_bytes(), 0});
   }
-  void Prepare(const AttentionCall& call, Ready&, ScratchNeed& need) { need.Grow(AttentionScratch(call)); }
+  void Prepare(const AttentionCall& call, Ready&, ScratchNeed& need) {
+    need.Grow(AttentionScratch(call));
+  }
   void Prepare(const SortCall& call, Ready&, ScratchNeed& need) { need.Grow(SortScratch(call)); }
   void Prepare(const SegmentSumCall& call, Ready&, ScratchNeed& need) {
     need.Grow(SegmentSumScratch(call));
@@ -184,7 +191,8 @@ class CpuExecutor : public Executor {
 
 std::unique_ptr<Executor> MakeCpuExecutor(Plan plan, const ExecutorOptions& options) {
   if (plan.device != DeviceKind::kCpu) {
-    Fail(ErrorCode::kInvalidArgument, "plan ", plan.name, " is for ", plan.target, ", not for a CPU");
+    Fail(ErrorCode::kInvalidArgument, "plan ", plan.name, " is for ", plan.target,
+         ", not for a CPU");
   }
   VerifyPlan(plan);
   return std::make_unique<CpuExecutor>(std::move(plan), options);

@@ -1,9 +1,9 @@
 #include "runtime/cpu/matmul.h"
 
-#include <cmath>
-
 #include "ir/base/error.h"
 #include "runtime/cpu/numbers.h"
+
+#include <cmath>
 
 namespace stator {
 namespace {
@@ -21,7 +21,9 @@ Dims Cleaned(const TensorRef& tensor, const Dims& shape) {
 class GeluAfter : public CpuMatMul {
  public:
   GeluAfter(std::unique_ptr<CpuMatMul> product, const MatMulCall& call, const CpuMemory& memory)
-      : product_(std::move(product)), call_(call), from_(memory.At(call.aux.buffer)),
+      : product_(std::move(product)),
+        call_(call),
+        from_(memory.At(call.aux.buffer)),
         to_(memory.At(call.d.buffer)) {}
 
   int64_t scratch_bytes() const override { return product_->scratch_bytes(); }
@@ -107,8 +109,7 @@ std::unique_ptr<CpuMatMul> MakeCpuMatMul(const MatMulCall& call, const CpuMemory
   if (gelu) {
     MatMulCall product = call;
     product.d = call.aux;
-    product.epilogue =
-        call.epilogue == Epilogue::kGeluTanhAux ? Epilogue::kNone : Epilogue::kBias;
+    product.epilogue = call.epilogue == Epilogue::kGeluTanhAux ? Epilogue::kNone : Epilogue::kBias;
     return std::make_unique<GeluAfter>(MakeCpuMatMul(product, memory), call, memory);
   }
   if (auto library = MakeOneDnnMatMul(call, memory)) return library;

@@ -1,11 +1,11 @@
 // Matrix products on the CPU: oneDNN where it takes the problem, our own loops for the rest.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-
 #include "codegen/plan.h"
 #include "runtime/cpu/memory.h"
+
+#include <cstdint>
+#include <memory>
 
 namespace stator {
 
@@ -29,8 +29,9 @@ std::unique_ptr<CpuMatMul> MakePlainMatMul(const MatMulCall& call, const CpuMemo
 
 std::string OneDnnVersion();  // "2.6.3"
 
-// The problem as [batch.., M, N, K] with as few batch axes as strides allow; strides of a [.., M, K],
-// b [.., K, N], c and d [.., M, N] in elements, 0 where an operand is the same for a whole axis.
+// The problem as [batch.., M, N, K] with as few batch axes as strides allow; strides of a [.., M,
+// K], b [.., K, N], c and d [.., M, N] in elements, 0 where an operand is the same for a whole
+// axis.
 struct MatMulShape {
   Dims batch;
   int64_t m = 0, n = 0, k = 0;

@@ -1,14 +1,14 @@
-// Matrix products by oneDNN: Debian 12 has 2.6, Ubuntu 24.04 has 3.x; they differ in how a primitive
-// is described. Everything is decided, compiled and bound at load; a run only executes.
+// Matrix products by oneDNN: Debian 12 has 2.6, Ubuntu 24.04 has 3.x; they differ in how a
+// primitive is described. Everything is decided, compiled and bound at load; a run only executes.
+#include "ir/base/error.h"
+#include "runtime/cpu/matmul.h"
+
+#include <oneapi/dnnl/dnnl.hpp>
+
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
-
-#include <oneapi/dnnl/dnnl.hpp>
-
-#include "ir/base/error.h"
-#include "runtime/cpu/matmul.h"
 
 namespace stator {
 namespace {
@@ -30,8 +30,8 @@ std::optional<memory::data_type> DnnlType(DType dtype) {
 
 // A batch axis of stride 0 becomes an axis of size 1, which oneDNN broadcasts. Strides of axes of
 // size 1 are made to look dense, since oneDNN reads a layout out of them.
-std::optional<memory::desc> Describe(DType dtype, const MatMulShape& s, int64_t rows, int64_t columns,
-                                     const Dims& strides) {
+std::optional<memory::desc> Describe(DType dtype, const MatMulShape& s, int64_t rows,
+                                     int64_t columns, const Dims& strides) {
   const std::optional<memory::data_type> type = DnnlType(dtype);
   if (!type) return std::nullopt;
   const size_t r = s.batch.size();
@@ -51,8 +51,11 @@ std::optional<memory::desc> Describe(DType dtype, const MatMulShape& s, int64_t 
 class OneDnnMatMul : public CpuMatMul {
  public:
   OneDnnMatMul(const dnnl::engine& engine, const dnnl::matmul::primitive_desc& description)
-      : engine_(engine), stream_(engine), primitive_(description),
-        scratch_(description.scratchpad_desc()), implementation_(description.impl_info_str()) {}
+      : engine_(engine),
+        stream_(engine),
+        primitive_(description),
+        scratch_(description.scratchpad_desc()),
+        implementation_(description.impl_info_str()) {}
 
   void Bind(int argument, const memory::desc& d, char* data) {
     arguments_.emplace(argument, memory(d, engine_, data));
@@ -74,7 +77,8 @@ class OneDnnMatMul : public CpuMatMul {
 
 dnnl::matmul::primitive_desc MakeDescription(const dnnl::engine& engine, const memory::desc& a,
                                              const memory::desc& b, const memory::desc* bias,
-                                             const memory::desc& d, const dnnl::primitive_attr& attr) {
+                                             const memory::desc& d,
+                                             const dnnl::primitive_attr& attr) {
 #if DNNL_VERSION_MAJOR >= 3
   if (bias != nullptr) return {engine, a, b, *bias, d, attr};
   return {engine, a, b, d, attr};

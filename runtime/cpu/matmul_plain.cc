@@ -1,11 +1,12 @@
 // Matrix products by our own loops: for dtypes and strides that oneDNN does not take. Operands are
-// widened a panel at a time, products are summed in f32 (f64 for f64), and the result is rounded once.
-#include <algorithm>
-#include <vector>
-
+// widened a panel at a time, products are summed in f32 (f64 for f64), and the result is rounded
+// once.
 #include "ir/base/error.h"
 #include "runtime/cpu/matmul.h"
 #include "runtime/cpu/numbers.h"
+
+#include <algorithm>
+#include <vector>
 
 namespace stator {
 namespace {
@@ -16,8 +17,12 @@ template <typename Acc>
 class PlainMatMul : public CpuMatMul {
  public:
   PlainMatMul(const MatMulCall& call, const CpuMemory& memory)
-      : call_(call), shape_(SimplifyMatMul(call)), a_(memory.At(call.a.buffer)),
-        b_(memory.At(call.b.buffer)), c_(memory.At(call.c.buffer)), bias_(memory.At(call.bias.buffer)),
+      : call_(call),
+        shape_(SimplifyMatMul(call)),
+        a_(memory.At(call.a.buffer)),
+        b_(memory.At(call.b.buffer)),
+        c_(memory.At(call.c.buffer)),
+        bias_(memory.At(call.bias.buffer)),
         d_(memory.At(call.d.buffer)) {}
 
   const char* implementation() const override { return "plain"; }
@@ -69,13 +74,16 @@ class PlainMatMul : public CpuMatMul {
     std::fill(sum, sum + kRows * kColumns, Acc{0});
     for (int64_t k = 0; k < s.k; k += kDepth) {
       const int64_t depth = std::min(kDepth, s.k - k);
-      Widen(call_.a.type.dtype, a_, a + k * s.a[r + 1], rows, s.a[r], depth, s.a[r + 1], left, kDepth);
-      Widen(call_.b.type.dtype, b_, b + k * s.b[r], depth, s.b[r], columns, s.b[r + 1], right, kColumns);
+      Widen(call_.a.type.dtype, a_, a + k * s.a[r + 1], rows, s.a[r], depth, s.a[r + 1], left,
+            kDepth);
+      Widen(call_.b.type.dtype, b_, b + k * s.b[r], depth, s.b[r], columns, s.b[r + 1], right,
+            kColumns);
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t p = 0; p < depth; ++p) {
           const Acc x = left[i * kDepth + p];
 #pragma omp simd
-          for (int64_t j = 0; j < columns; ++j) sum[i * kColumns + j] += x * right[p * kColumns + j];
+          for (int64_t j = 0; j < columns; ++j)
+            sum[i * kColumns + j] += x * right[p * kColumns + j];
         }
       }
     }

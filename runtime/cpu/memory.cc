@@ -1,12 +1,12 @@
 #include "runtime/cpu/memory.h"
 
+#include "ir/base/error.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
-
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {
@@ -24,7 +24,8 @@ CpuBlock::CpuBlock(int64_t bytes, const char* what) : size_(bytes) {
   const int64_t alignment = bytes >= kHugePage ? kHugePage : kPage;
   const int64_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* p = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(rounded));
-  if (p == nullptr) Fail(ErrorCode::kOutOfMemory, "cannot allocate ", bytes, " bytes for the ", what);
+  if (p == nullptr)
+    Fail(ErrorCode::kOutOfMemory, "cannot allocate ", bytes, " bytes for the ", what);
   // Fewer page faults and TLB misses; where it is not supported nothing is lost.
   if (alignment == kHugePage) madvise(p, static_cast<size_t>(rounded), MADV_HUGEPAGE);
   std::memset(p, 0, static_cast<size_t>(rounded));
@@ -37,8 +38,8 @@ CpuMemory::CpuMemory(const Plan& plan) {
   // Linux grants more than there is and kills later, so ask first.
   const int64_t wanted = plan.state_bytes + plan.arena_bytes + plan.io_bytes;
   if (wanted > PhysicalMemoryBytes()) {
-    Fail(ErrorCode::kOutOfMemory, "plan ", plan.name, " needs ", wanted, " bytes, this machine has ",
-         PhysicalMemoryBytes());
+    Fail(ErrorCode::kOutOfMemory, "plan ", plan.name, " needs ", wanted,
+         " bytes, this machine has ", PhysicalMemoryBytes());
   }
   state_ = CpuBlock(plan.state_bytes, "state");
   arena_ = CpuBlock(plan.arena_bytes, "arena");

@@ -1,10 +1,10 @@
 // The CPU executor's memory: one allocation a space, at fixed addresses for its whole life.
 #pragma once
 
+#include "codegen/plan.h"
+
 #include <cstdint>
 #include <memory>
-
-#include "codegen/plan.h"
 
 namespace stator {
 

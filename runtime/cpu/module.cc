@@ -1,15 +1,15 @@
 #include "runtime/cpu/module.h"
 
+#include "ir/base/error.h"
+#include "runtime/compile_plan.h"
+#include "runtime/cpu/compiler.h"
+#include "runtime/cpu/matmul.h"
+
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <exception>
 #include <fstream>
-
-#include "ir/base/error.h"
-#include "runtime/compile_plan.h"
-#include "runtime/cpu/compiler.h"
-#include "runtime/cpu/matmul.h"
 
 namespace stator {
 namespace {
@@ -51,8 +51,8 @@ std::unique_ptr<CpuModule> LoadCompiled(const std::string& path, const std::stri
 }
 
 // Compiles all sources, side by side. Returns a path for each module, "" for those with a binary.
-std::vector<std::string> CompileAll(const Plan& plan, const CpuCompiler& compiler, KernelCache& cache,
-                                    const std::vector<bool>& wanted) {
+std::vector<std::string> CompileAll(const Plan& plan, const CpuCompiler& compiler,
+                                    KernelCache& cache, const std::vector<bool>& wanted) {
   const int n = static_cast<int>(plan.modules.size());
   std::vector<std::string> paths(n);
   std::vector<std::exception_ptr> errors(n);
@@ -93,7 +93,8 @@ CpuKernel CpuModule::Find(const std::string& name) const {
   return reinterpret_cast<CpuKernel>(symbol);
 }
 
-std::vector<std::unique_ptr<CpuModule>> LoadModules(const Plan& plan, const std::string& cache_dir) {
+std::vector<std::unique_ptr<CpuModule>> LoadModules(const Plan& plan,
+                                                    const std::string& cache_dir) {
   std::vector<std::unique_ptr<CpuModule>> modules(plan.modules.size());
   if (modules.empty()) return modules;
   CheckLanguage(plan);

@@ -1,12 +1,12 @@
 // Loaded shared objects of generated kernels.
 #pragma once
 
+#include "codegen/plan.h"
+#include "runtime/kernel_cache.h"
+
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "codegen/plan.h"
-#include "runtime/kernel_cache.h"
 
 namespace stator {
 

@@ -1,15 +1,17 @@
 // Elements of every dtype as C++ numbers, for library steps that are not worth a kernel a dtype.
 #pragma once
 
+#include "ir/dtype.h"
+
 #include <bit>
 #include <cstdint>
 #include <cstring>
 
-#include "ir/dtype.h"
-
 namespace stator {
 
-inline float FromBF16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+inline float FromBF16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 // Nearest even; NaN stays NaN.
 inline uint16_t ToBF16(float v) {

@@ -1,10 +1,10 @@
 // Memory that library steps use while they run: sized over all steps at load, shared by them.
 #pragma once
 
+#include "runtime/cpu/memory.h"
+
 #include <algorithm>
 #include <cstdint>
-
-#include "runtime/cpu/memory.h"
 
 namespace stator {
 
@@ -22,8 +22,10 @@ class CpuScratch {
  public:
   CpuScratch() = default;
   CpuScratch(const ScratchNeed& need, int threads)
-      : per_thread_((need.per_thread + kApart - 1) / kApart * kApart), threads_(threads),
-        shared_(need.shared, "scratch"), threads_block_(per_thread_ * threads, "scratch of threads") {}
+      : per_thread_((need.per_thread + kApart - 1) / kApart * kApart),
+        threads_(threads),
+        shared_(need.shared, "scratch"),
+        threads_block_(per_thread_ * threads, "scratch of threads") {}
 
   char* shared() const { return shared_.data(); }
   char* ForThread(int thread) const { return threads_block_.data() + thread * per_thread_; }

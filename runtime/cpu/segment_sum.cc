@@ -1,14 +1,14 @@
 // Sums of rows by index, each segment folded in the order of positions by the column rule of
 // ir/reduce_tree.h: the same bits for any number of threads.
-#include <omp.h>
-
-#include <algorithm>
-#include <atomic>
-
 #include "ir/base/error.h"
 #include "ir/reduce_tree.h"
 #include "runtime/cpu/library_steps.h"
 #include "runtime/cpu/numbers.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
 
 namespace stator {
 namespace {
@@ -103,11 +103,13 @@ void SumSegment(const SegmentSumCall& call, const char* updates, const int64_t* 
   if (chunks == 1) return mine.lanes.Fold(n, width, row, sum);
   for (int64_t i = 0; i < chunks; ++i) {
     const int64_t first = i * chunk;
-    mine.lanes.Fold(std::min(chunk, n - first), width, [&](int64_t k) { return row(first + k); },
-                    mine.partials[i]);
+    mine.lanes.Fold(
+        std::min(chunk, n - first), width, [&](int64_t k) { return row(first + k); },
+        mine.partials[i]);
   }
   // At most kColumnPartials of them: one more chunk.
-  mine.lanes.Fold(chunks, width, [&](int64_t k) { return mine.partials[k]; }, sum);
+  mine.lanes.Fold(
+      chunks, width, [&](int64_t k) { return mine.partials[k]; }, sum);
 }
 
 template <typename Acc>

@@ -1,19 +1,19 @@
 // Stable sort of rows. Keys become unsigned integers in the same order, joined with their position,
 // so that an unstable sort of plain integers gives the stable order.
+#include "runtime/cpu/library_steps.h"
+#include "runtime/cpu/numbers.h"
+
 #include <omp.h>
 
 #include <algorithm>
 #include <bit>
 #include <utility>
 
-#include "runtime/cpu/library_steps.h"
-#include "runtime/cpu/numbers.h"
-
 namespace stator {
 namespace {
 
-// In the order of the values: negative ones are reversed, -0 is 0, NaN is after everything in either
-// direction.
+// In the order of the values: negative ones are reversed, -0 is 0, NaN is after everything in
+// either direction.
 template <typename Bits, typename Float>
 Bits OrderOfFloat(Float v, bool descending) {
   if (v != v) return ~Bits{0};
@@ -52,8 +52,8 @@ struct Entry {
 };
 
 template <typename Bits>
-void SortRow(const SortCall& call, const char* keys, char* values, char* indices, int64_t row, int64_t n,
-             Entry<Bits>* entries) {
+void SortRow(const SortCall& call, const char* keys, char* values, char* indices, int64_t row,
+             int64_t n, Entry<Bits>* entries) {
   const DType dtype = call.keys.type.dtype;
   const int64_t width = ByteWidth(dtype);
   for (int64_t j = 0; j < n; ++j) {
@@ -94,7 +94,8 @@ void RunSort(const SortCall& call, const CpuMemory& memory, const CpuScratch& sc
 }
 
 void RunFill(const FillCall& call, const CpuMemory& memory) {
-  if (call.bytes > 0) std::memset(memory.At(call.buffer), call.value, static_cast<size_t>(call.bytes));
+  if (call.bytes > 0)
+    std::memset(memory.At(call.buffer), call.value, static_cast<size_t>(call.bytes));
 }
 
 void RunCopy(const CopyCall& call, const CpuMemory& memory) {

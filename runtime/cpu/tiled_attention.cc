@@ -17,7 +17,8 @@ void LoadEach(int64_t stride, int64_t n, T factor, T* to, const Load& load) {
 }
 
 template <typename T>
-void LoadRow(DType dtype, const char* base, int64_t at, int64_t stride, int64_t n, T factor, T* to) {
+void LoadRow(DType dtype, const char* base, int64_t at, int64_t stride, int64_t n, T factor,
+             T* to) {
   if (dtype == DType::kF32) {
     const float* from = reinterpret_cast<const float*>(base) + at;
     LoadEach(stride, n, factor, to, [from](int64_t c) { return from[c]; });
@@ -30,7 +31,8 @@ void LoadRow(DType dtype, const char* base, int64_t at, int64_t stride, int64_t 
 }
 
 template <typename T>
-void StoreRow(DType dtype, char* base, int64_t at, int64_t stride, int64_t n, T factor, const T* from) {
+void StoreRow(DType dtype, char* base, int64_t at, int64_t stride, int64_t n, T factor,
+              const T* from) {
   if (stride == 1 && dtype == DType::kF32) {
     float* to = reinterpret_cast<float*>(base) + at;
 #pragma omp simd
@@ -69,8 +71,8 @@ TiledAttention<T>::TiledAttention(const AttentionCall& c, const CpuMemory& memor
 template <typename T>
 int64_t TiledAttention<T>::KeyCount(int64_t b) const {
   if (!call.key_lengths) return keys;
-  const int64_t length =
-      LoadInteger(call.key_lengths.type.dtype, At(call.key_lengths), b * call.key_lengths.strides[0]);
+  const int64_t length = LoadInteger(call.key_lengths.type.dtype, At(call.key_lengths),
+                                     b * call.key_lengths.strides[0]);
   return std::clamp<int64_t>(length, 0, keys);
 }
 
@@ -85,15 +87,15 @@ typename TiledAttention<T>::Range TiledAttention<T>::SeenBy(int64_t b, int64_t t
 
 template <typename T>
 typename TiledAttention<T>::Range TiledAttention<T>::SeenByTile(int64_t b, int64_t t,
-                                                                    int64_t rows) const {
+                                                                int64_t rows) const {
   Range r = {SeenBy(b, t).first, SeenBy(b, t + rows - 1).last};
   r.first = r.first / kTilePad * kTilePad;
   return r;
 }
 
 template <typename T>
-void TiledAttention<T>::PackRows(const TensorRef& x, int64_t b, int64_t t, int64_t rows, int64_t head,
-                                   T factor, T* to) const {
+void TiledAttention<T>::PackRows(const TensorRef& x, int64_t b, int64_t t, int64_t rows,
+                                 int64_t head, T factor, T* to) const {
   const Dims& s = x.strides;
   const char* base = At(x);
   for (int64_t i = 0; i < rows; ++i) {
@@ -104,8 +106,9 @@ void TiledAttention<T>::PackRows(const TensorRef& x, int64_t b, int64_t t, int64
 }
 
 template <typename T>
-void TiledAttention<T>::PackTransposed(const AttentionTiles<T>& tiles, const TensorRef& x, int64_t b,
-                                       int64_t group, Range range, int64_t ld, T* block, T* to) const {
+void TiledAttention<T>::PackTransposed(const AttentionTiles<T>& tiles, const TensorRef& x,
+                                       int64_t b, int64_t group, Range range, int64_t ld, T* block,
+                                       T* to) const {
   for (int64_t k = range.first; k < range.last; k += kTilePad) {
     const int64_t n = std::min(kTilePad, range.last - k);
     PackRows(x, b, k, n, group, T(1), block);
@@ -117,8 +120,8 @@ void TiledAttention<T>::PackTransposed(const AttentionTiles<T>& tiles, const Ten
 }
 
 template <typename T>
-void TiledAttention<T>::StoreRows(const TensorRef& x, int64_t b, int64_t t, int64_t rows, int64_t head,
-                                    T factor, const T* from) const {
+void TiledAttention<T>::StoreRows(const TensorRef& x, int64_t b, int64_t t, int64_t rows,
+                                  int64_t head, T factor, const T* from) const {
   const Dims& s = x.strides;
   for (int64_t i = 0; i < rows; ++i) {
     StoreRow(x.type.dtype, At(x), b * s[0] + (t + i) * s[1] + head * s[2], s[3], dim, factor,
@@ -133,15 +136,16 @@ T TiledAttention<T>::LoadRowStat(const TensorRef& x, int64_t b, int64_t h, int64
 }
 
 template <typename T>
-void TiledAttention<T>::StoreRowStat(const TensorRef& x, int64_t b, int64_t h, int64_t t, T v) const {
+void TiledAttention<T>::StoreRowStat(const TensorRef& x, int64_t b, int64_t h, int64_t t,
+                                     T v) const {
   const Dims& s = x.strides;
   StoreNumber(x.type.dtype, At(x), b * s[0] + h * s[1] + t * s[2], v);
 }
 
 template <typename T>
 void TiledAttention<T>::Scores(const AttentionTiles<T>& tiles, int64_t b, int64_t h, int64_t t,
-                                 int64_t rows, Range tile, const T* q, const T* keys_t, int64_t ld,
-                                 T* scores) const {
+                               int64_t rows, Range tile, const T* q, const T* keys_t, int64_t ld,
+                               T* scores) const {
   constexpr T kUnseen = -std::numeric_limits<T>::infinity();
   const int64_t columns = PadTile(tile.size());
   tiles.gemm(rows, columns, dim, q, dim_pad, 1, keys_t, ld, scores, kKeyTile, false);
@@ -154,7 +158,8 @@ void TiledAttention<T>::Scores(const AttentionTiles<T>& tiles, int64_t b, int64_
     std::fill(row + last, row + columns, kUnseen);
     if (call.bias) {
       const Dims &shape = call.bias.type.shape, &s = call.bias.strides;
-      const int64_t at = (shape[0] == 1 ? 0 : b) * s[0] + (shape[1] == 1 ? 0 : h) * s[1] + (t + i) * s[2];
+      const int64_t at =
+          (shape[0] == 1 ? 0 : b) * s[0] + (shape[1] == 1 ? 0 : h) * s[1] + (t + i) * s[2];
       for (int64_t j = first; j < last; ++j) {
         row[j] += static_cast<T>(
             LoadNumber(call.bias.type.dtype, At(call.bias), at + (tile.first + j) * s[3]));
@@ -173,8 +178,8 @@ void TiledAttention<T>::Scores(const AttentionTiles<T>& tiles, int64_t b, int64_
 }
 
 template <typename T>
-T* TiledAttention<T>::Kept(const AttentionTiles<T>& tiles, int64_t b, int64_t h, int64_t t, int64_t first,
-                           int64_t n, T* space) const {
+T* TiledAttention<T>::Kept(const AttentionTiles<T>& tiles, int64_t b, int64_t h, int64_t t,
+                           int64_t first, int64_t n, T* space) const {
   const char* seed = At(call.seed);
   const unsigned key[2] = {LoadAs<uint32_t>(seed, 0), LoadAs<uint32_t>(seed, call.seed.strides[0])};
   const unsigned counter[2] = {static_cast<uint32_t>(call.stream),

@@ -2,15 +2,15 @@
 // backward drivers (attention_forward.cc, attention_backward.cc).
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <limits>
-
 #include "codegen/plan.h"
 #include "runtime/cpu/attention_tiles.h"
 #include "runtime/cpu/memory.h"
 #include "runtime/cpu/numbers.h"
 #include "runtime/cpu/scratch.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 
 namespace stator {
 
@@ -45,7 +45,8 @@ class TiledAttention {
   Range SeenByTile(int64_t b, int64_t t, int64_t rows) const;
 
   // [rows, dim_pad], times `factor`.
-  void PackRows(const TensorRef& x, int64_t b, int64_t t, int64_t rows, int64_t head, T factor, T* to) const;
+  void PackRows(const TensorRef& x, int64_t b, int64_t t, int64_t rows, int64_t head, T factor,
+                T* to) const;
   // Keys [first, last) as [dim_pad, ld], zero up to the padding; `block` has room for 16 rows.
   void PackTransposed(const AttentionTiles<T>& tiles, const TensorRef& x, int64_t b, int64_t group,
                       Range keys_range, int64_t ld, T* block, T* to) const;
@@ -56,10 +57,10 @@ class TiledAttention {
   T LoadRowStat(const TensorRef& x, int64_t b, int64_t h, int64_t t) const;
   void StoreRowStat(const TensorRef& x, int64_t b, int64_t h, int64_t t, T v) const;
 
-  // Scores of a tile: scaled products of packed queries (scale is in them) with transposed keys, bias
-  // added, -inf where a query does not see a key. `keys_t` begins at key `first`.
-  void Scores(const AttentionTiles<T>& tiles, int64_t b, int64_t h, int64_t t, int64_t rows, Range tile,
-              const T* q, const T* keys_t, int64_t ld, T* scores) const;
+  // Scores of a tile: scaled products of packed queries (scale is in them) with transposed keys,
+  // bias added, -inf where a query does not see a key. `keys_t` begins at key `first`.
+  void Scores(const AttentionTiles<T>& tiles, int64_t b, int64_t h, int64_t t, int64_t rows,
+              Range tile, const T* q, const T* keys_t, int64_t ld, T* scores) const;
 
   // What dropout multiplies the softmax values of keys [first, first + n) by, as a pointer into
   // `space` of kKeptSpace elements.

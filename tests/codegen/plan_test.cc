@@ -1,17 +1,17 @@
 // Plans as data: verification, files (also damaged and hostile ones), text.
 #include "codegen/plan.h"
 
+#include "codegen/plan_fbs.h"
+#include "ir/base/error.h"
+
+#include <gtest/gtest.h>
+
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
-
-#include <gtest/gtest.h>
-
-#include "codegen/plan_fbs.h"
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {
@@ -26,9 +26,13 @@ Plan SamplePlan() {
   plan.name = "sample", plan.target = "cpu";
   plan.fingerprint = {{"onednn", "2.6.3"}, {"cpu.features", "avx2 fma"}};
   plan.state_bytes = 4096, plan.arena_bytes = 65536, plan.io_bytes = 4096;
-  plan.states = {{"h.0/w", {DType::kF32, {16, 8}}, 0, "parameter", "decay", "normal(0.02)", true, false},
-                 {"h.0/w.m", {DType::kBF16, {16, 8}}, 512, "moment", "", "zeros", false, true}};
-  plan.modules = {{Language::kCpp, "extern \"C\" void k(void* const*) {}\n", "cpu-123", {'\x7f', 'E', 'L', 'F', '\0'}}};
+  plan.states = {
+      {"h.0/w", {DType::kF32, {16, 8}}, 0, "parameter", "decay", "normal(0.02)", true, false},
+      {"h.0/w.m", {DType::kBF16, {16, 8}}, 512, "moment", "", "zeros", false, true}};
+  plan.modules = {{Language::kCpp,
+                   "extern \"C\" void k(void* const*) {}\n",
+                   "cpu-123",
+                   {'\x7f', 'E', 'L', 'F', '\0'}}};
   plan.kernels = {{"k", 0}};
   plan.notes = {"a note"};
   Program program;
@@ -50,22 +54,34 @@ Plan SamplePlan() {
   step("matmul", matmul);
   AttentionCall attention;
   attention.backward = true, attention.causal = true, attention.window = 3, attention.scale = 0.25;
-  attention.q_offset = 1, attention.stream = 12, attention.deterministic = false, attention.batch_chunk = 2;
+  attention.q_offset = 1, attention.stream = 12, attention.deterministic = false,
+  attention.batch_chunk = 2;
   int64_t at = 4096;
   const auto place = [&](DType dtype, const Dims& shape) {
     const TensorRef ref = Ref(Space::kArena, at, dtype, shape);
     at += AlignBuffer(ref.type.Bytes());
     return ref;
   };
-  for (TensorRef* t : {&attention.q, &attention.out, &attention.dout, &attention.dq}) *t = place(DType::kF32, {1, 4, 2, 8});
-  for (TensorRef* t : {&attention.k, &attention.v, &attention.dk, &attention.dv}) *t = place(DType::kF32, {1, 5, 1, 8});
+  for (TensorRef* t : {&attention.q, &attention.out, &attention.dout, &attention.dq})
+    *t = place(DType::kF32, {1, 4, 2, 8});
+  for (TensorRef* t : {&attention.k, &attention.v, &attention.dk, &attention.dv})
+    *t = place(DType::kF32, {1, 5, 1, 8});
   attention.lse = place(DType::kF32, {1, 2, 4});
-  attention.bias = place(DType::kF32, {1, 2, 4, 5}), attention.dbias = place(DType::kF32, {1, 2, 4, 5});
+  attention.bias = place(DType::kF32, {1, 2, 4, 5}),
+  attention.dbias = place(DType::kF32, {1, 2, 4, 5});
   attention.workspace = {Space::kArena, at}, attention.workspace_bytes = 100;
   step("attention_grad", attention);
-  step("sort", SortCall{Ref(Space::kArena, 20480, DType::kF32, {3, 9}), {}, Ref(Space::kArena, 20992, DType::kI32, {3, 9}), true, {}, 0});
-  step("segment_sum", SegmentSumCall{Ref(Space::kArena, 21504, DType::kF32, {6, 4}), Ref(Space::kIo, 0, DType::kI32, {6}),
-                                     Ref(Space::kArena, 22016, DType::kF32, {9, 4}), {Space::kArena, 24576}, 512});
+  step("sort", SortCall{Ref(Space::kArena, 20480, DType::kF32, {3, 9}),
+                        {},
+                        Ref(Space::kArena, 20992, DType::kI32, {3, 9}),
+                        true,
+                        {},
+                        0});
+  step("segment_sum", SegmentSumCall{Ref(Space::kArena, 21504, DType::kF32, {6, 4}),
+                                     Ref(Space::kIo, 0, DType::kI32, {6}),
+                                     Ref(Space::kArena, 22016, DType::kF32, {9, 4}),
+                                     {Space::kArena, 24576},
+                                     512});
   step("fill", FillCall{{Space::kArena, 0}, 256, 255});
   step("copy", CopyCall{{Space::kArena, 0}, {Space::kIo, 256}, 4});
   program.steps.back().stream = 1, program.steps.back().waits = {0, 5};
@@ -82,7 +98,8 @@ std::string Slurp(const std::string& path) {
 
 void Spill(const std::string& path, const std::string& bytes) {
   std::filesystem::remove(path);  // writing over a file may wait for the disk
-  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 std::string MessageOf(const std::function<void()>& f) {
@@ -123,7 +140,8 @@ TEST(PlanFile, survives_a_round_trip) {
 }
 
 TEST(PlanFile, missing_foreign_and_truncated_files_are_errors) {
-  EXPECT_NE(MessageOf([] { LoadPlan("/nowhere/x.plan"); }).find("/nowhere/x.plan"), std::string::npos);
+  EXPECT_NE(MessageOf([] { LoadPlan("/nowhere/x.plan"); }).find("/nowhere/x.plan"),
+            std::string::npos);
   const std::string path = PathOf("hostile.plan");
   Spill(path, "not a plan at all, but long enough to be read as one");
   EXPECT_EQ(MessageOf([&] { LoadPlan(path); }), path + ": not a stator plan");
@@ -179,12 +197,14 @@ TEST(PlanFile, an_unknown_version_is_named) {
   for (int k = 0; k < 8; ++k) bytes.push_back(static_cast<char>(hash >> (8 * k)));
   const std::string path = PathOf("version.plan");
   Spill(path, bytes);
-  EXPECT_EQ(MessageOf([&] { LoadPlan(path); }),
-            path + ": the plan has format version 9, this stator reads version 1; make the plan anew");
+  EXPECT_EQ(
+      MessageOf([&] { LoadPlan(path); }),
+      path + ": the plan has format version 9, this stator reads version 1; make the plan anew");
 }
 
 TEST(PlanFile, an_old_file_stays_when_writing_fails) {
-  EXPECT_NE(MessageOf([] { SavePlan(SamplePlan(), "/proc/x.plan"); }).find("/proc/x.plan"), std::string::npos);
+  EXPECT_NE(MessageOf([] { SavePlan(SamplePlan(), "/proc/x.plan"); }).find("/proc/x.plan"),
+            std::string::npos);
   EXPECT_FALSE(std::filesystem::exists("/proc/x.plan"));
 }
 
@@ -194,17 +214,23 @@ TEST(VerifyPlan, names_step_and_fault) {
   const std::vector<std::pair<std::string, Fault>> cases = {
       {"plan: program train, step 0 exp+add (h.0/mlp): there is no kernel 3",
        [&](Plan& p) { std::get<KernelCall>(step(p, 0)).kernel = 3; }},
-      {"plan: program train, step 0 exp+add (h.0/mlp): an argument is outside its space: 0 bytes at 70000 of 65536",
+      {"plan: program train, step 0 exp+add (h.0/mlp): an argument is outside its space: 0 bytes "
+       "at 70000 of 65536",
        [&](Plan& p) { std::get<KernelCall>(step(p, 0)).args[1].offset = 70000; }},
       {"plan: program train, step 0 exp+add (h.0/mlp): there is no space 9",
        [&](Plan& p) { std::get<KernelCall>(step(p, 0)).args[1].space = static_cast<Space>(9); }},
-      {"plan: program train, step 1 matmul (h.0/mlp): shapes do not multiply: [4,15] x [16,8] -> [4,8]",
+      {"plan: program train, step 1 matmul (h.0/mlp): shapes do not multiply: [4,15] x [16,8] -> "
+       "[4,8]",
        [&](Plan& p) { std::get<MatMulCall>(step(p, 1)).a.type.shape[1] = 15; }},
       {"plan: program train, step 1 matmul (h.0/mlp): d overlaps an operand",
-       [&](Plan& p) { auto& m = std::get<MatMulCall>(step(p, 1)); m.d.buffer = m.c.buffer = m.a.buffer; }},
+       [&](Plan& p) {
+         auto& m = std::get<MatMulCall>(step(p, 1));
+         m.d.buffer = m.c.buffer = m.a.buffer;
+       }},
       {"plan: program train, step 1 matmul (h.0/mlp): c overlaps d but is not d",
        [&](Plan& p) { std::get<MatMulCall>(step(p, 1)).c.buffer.offset += 4; }},
-      {"plan: program train, step 1 matmul (h.0/mlp): a is outside its space: 2056 bytes at 65280 of 65536",
+      {"plan: program train, step 1 matmul (h.0/mlp): a is outside its space: 2056 bytes at 65280 "
+       "of 65536",
        [&](Plan& p) {
          auto& m = std::get<MatMulCall>(step(p, 1));
          m.a.buffer.offset = 65280, m.a.strides = {166, 1};
@@ -216,7 +242,8 @@ TEST(VerifyPlan, names_step_and_fault) {
       {"plan: program train: needs 70000 bytes of an arena of 65536",
        [](Plan& p) { p.programs[0].arena_bytes = 70000; }},
       {"plan: program train: appears twice", [](Plan& p) { p.programs.push_back(p.programs[0]); }},
-      {"plan: state h.0/w.m: it is misaligned: offset 520", [](Plan& p) { p.states[1].offset = 520; }},
+      {"plan: state h.0/w.m: it is misaligned: offset 520",
+       [](Plan& p) { p.states[1].offset = 520; }},
       {"plan: state h.0/w.m: overlaps state h.0/w", [](Plan& p) { p.states[1].offset = 256; }},
       {"plan: kernel k: there is no module 1", [](Plan& p) { p.kernels[0].module = 1; }},
       {"plan: kernel k;x: is not an identifier", [](Plan& p) { p.kernels[0].name = "k;x"; }},
@@ -229,9 +256,9 @@ TEST(VerifyPlan, names_step_and_fault) {
 
 TEST(DescribePlan, tells_memory_to_the_byte) {
   const std::string text = DescribePlan(SamplePlan(), true);
-  for (const char* part : {"plan sample for cpu", "65,536 bytes", "parameter", "512 bytes", "1 of 128 elements",
-                           "in   tokens i32[2,4] in [0, 100)", "f32[4,16] x f32[16,8] -> f32[4,8] + c",
-                           "a note", "onednn 2.6.3"}) {
+  for (const char* part : {"plan sample for cpu", "65,536 bytes", "parameter", "512 bytes",
+                           "1 of 128 elements", "in   tokens i32[2,4] in [0, 100)",
+                           "f32[4,16] x f32[16,8] -> f32[4,8] + c", "a note", "onednn 2.6.3"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }

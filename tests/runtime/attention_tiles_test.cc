@@ -3,13 +3,13 @@
 
 #include "ir/philox.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace stator {
 namespace {
@@ -23,7 +23,8 @@ std::vector<T> Random(size_t n, uint64_t seed) {
 }
 
 template <typename T>
-void CheckGemm(const AttentionTiles<T>& tiles, long m, long n, long k, bool transposed, bool accumulate) {
+void CheckGemm(const AttentionTiles<T>& tiles, long m, long n, long k, bool transposed,
+               bool accumulate) {
   const long lda = transposed ? m + 3 : k + 3, ldb = n + 16, ldc = n + 32;
   const auto a = Random<T>(static_cast<size_t>((transposed ? k : m) * lda), 1);
   const auto b = Random<T>(static_cast<size_t>(k * ldb), 2);
@@ -36,9 +37,11 @@ void CheckGemm(const AttentionTiles<T>& tiles, long m, long n, long k, bool tran
       double expected = before[i * ldc + j];
       if (j < n) {
         if (!accumulate) expected = 0;
-        for (long p = 0; p < k; ++p) expected += static_cast<double>(a[i * row + p * column]) * b[p * ldb + j];
+        for (long p = 0; p < k; ++p)
+          expected += static_cast<double>(a[i * row + p * column]) * b[p * ldb + j];
       }
-      ASSERT_NEAR(c[i * ldc + j], expected, 1e-5) << m << " " << n << " " << k << " at " << i << "," << j;
+      ASSERT_NEAR(c[i * ldc + j], expected, 1e-5)
+          << m << " " << n << " " << k << " at " << i << "," << j;
     }
   }
 }
@@ -106,7 +109,8 @@ void CheckTiles(const AttentionTiles<T>& tiles) {
   std::vector<T> kept(4 * 24 + 1, T(5));
   tiles.kept(key, counter, 0xfffffffau, 24, 0x60000000u, T(1.5), kept.data());
   for (size_t j = 0; j < 96; ++j) {
-    const auto words = RandomBlock(key[0], key[1], 99, 7, 0xfffffffaL + static_cast<int64_t>(j / 4));
+    const auto words =
+        RandomBlock(key[0], key[1], 99, 7, 0xfffffffaL + static_cast<int64_t>(j / 4));
     EXPECT_EQ(kept[j], words[j % 4] >= 0x60000000u ? T(1.5) : T(0)) << j;
   }
   EXPECT_EQ(kept[96], T(5));

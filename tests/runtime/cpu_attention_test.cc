@@ -1,12 +1,12 @@
 // Attention on the CPU against the op's reference.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "ir/base/str.h"
 #include "ir/interpreter.h"
 #include "ir/text.h"
 #include "tests/runtime/hand_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
 
 namespace stator {
 namespace {
@@ -50,7 +50,8 @@ Case ForwardCase(const std::string& sample) {
     }
     if (v && name == "key_lengths") {
       for (int64_t k = 0; k < c.operands[i].size(); ++k) {
-        c.operands[i].SetInt(k, (k + 1) * c.node->type(0).dim(1) % (c.node->operand(1).shape()[1] + 1));
+        c.operands[i].SetInt(
+            k, (k + 1) * c.node->type(0).dim(1) % (c.node->operand(1).shape()[1] + 1));
       }
     }
   }
@@ -60,15 +61,22 @@ Case ForwardCase(const std::string& sample) {
 
 // The gradient's node, with operands from the forward case.
 Case BackwardCase(const Case& f, bool with_dlse) {
-  const auto text = [](const Tensor& t) { return t.type.shape.empty() && t.size() == 0 ? "_" : t.type.ToString(); };
+  const auto text = [](const Tensor& t) {
+    return t.type.shape.empty() && t.size() == 0 ? "_" : t.type.ToString();
+  };
   std::vector<std::string> types;
   Case c;
   const Tensor dout = RandomTensor(f.results[0].type, 91);
   const Tensor dlse = with_dlse ? RandomTensor(f.results[1].type, 92) : Tensor();
-  c.operands = {f.operands[0], f.operands[1], f.operands[2], f.results[0], f.results[1], dout, dlse};
-  for (size_t i = 3; i < 9; ++i) c.operands.push_back(i < f.operands.size() ? f.operands[i] : Tensor());
+  c.operands = {f.operands[0], f.operands[1], f.operands[2], f.results[0],
+                f.results[1],  dout,          dlse};
+  for (size_t i = 3; i < 9; ++i)
+    c.operands.push_back(i < f.operands.size() ? f.operands[i] : Tensor());
   for (size_t i = 0; i < c.operands.size(); ++i) {
-    const bool present = i < 6 ? true : i == 6 ? with_dlse : i - 4 < f.operands.size() && f.node->operand(static_cast<int>(i) - 4);
+    const bool present =
+        i < 6    ? true
+        : i == 6 ? with_dlse
+                 : i - 4 < f.operands.size() && f.node->operand(static_cast<int>(i) - 4);
     types.push_back(present ? text(c.operands[i]) : "_");
   }
   const std::string sample = StrCat("(", Join(types, ", "), ") ", FormatAttrs(f.node->attrs()));
@@ -85,18 +93,28 @@ std::map<std::string, Tensor> Run(const Case& c, int threads) {
   std::map<std::string, Tensor> inputs;
   const bool backward = c.node->Is("attention_grad");
   call.backward = backward;
-  const std::map<std::string, TensorRef*> places = {
-      {"q", &call.q}, {"k", &call.k}, {"v", &call.v}, {"bias", &call.bias},
-      {"q_segments", &call.q_segments}, {"k_segments", &call.k_segments},
-      {"key_lengths", &call.key_lengths}, {"seed", &call.seed}, {"step", &call.step},
-      {"out", &call.out}, {"lse", &call.lse}, {"dout", &call.dout}, {"dlse", &call.dlse}};
+  const std::map<std::string, TensorRef*> places = {{"q", &call.q},
+                                                    {"k", &call.k},
+                                                    {"v", &call.v},
+                                                    {"bias", &call.bias},
+                                                    {"q_segments", &call.q_segments},
+                                                    {"k_segments", &call.k_segments},
+                                                    {"key_lengths", &call.key_lengths},
+                                                    {"seed", &call.seed},
+                                                    {"step", &call.step},
+                                                    {"out", &call.out},
+                                                    {"lse", &call.lse},
+                                                    {"dout", &call.dout},
+                                                    {"dlse", &call.dlse}};
   for (int i = 0; i < c.node->num_operands(); ++i) {
     if (!c.node->operand(i)) continue;
     const std::string& name = c.node->op().operands[i].name;
     *places.at(name) = plan.Input(name, c.operands[i].type);
     inputs[name] = c.operands[i];
   }
-  const auto result = [&](int i, const std::string& name) { return plan.Output(name, c.node->type(i)); };
+  const auto result = [&](int i, const std::string& name) {
+    return plan.Output(name, c.node->type(i));
+  };
   if (backward) {
     call.dq = result(0, "0"), call.dk = result(1, "1"), call.dv = result(2, "2");
     if (c.node->num_results() > 3) call.dbias = result(3, "3");
@@ -104,7 +122,8 @@ std::map<std::string, Tensor> Run(const Case& c, int threads) {
     call.out = result(0, "0"), call.lse = result(1, "1");
   }
   const OpView op = c.node->view();
-  call.causal = op.Bool("causal"), call.window = op.Int("window"), call.q_offset = op.Int("q_offset");
+  call.causal = op.Bool("causal"), call.window = op.Int("window"),
+  call.q_offset = op.Int("q_offset");
   call.dropout = op.Float("dropout"), call.stream = op.Int("stream");
   call.scale = op.Float("scale");
   if (call.scale == 0) call.scale = 1 / std::sqrt(static_cast<double>(op.type(0).dim(3)));
@@ -123,8 +142,8 @@ void Check(const Case& c, const std::string& what) {
   }
 }
 
-// q, k and v as windows on one tensor [B,T,3,H,D], as a joined projection leaves them, and out as one
-// on [B,H,T,D].
+// q, k and v as windows on one tensor [B,T,3,H,D], as a joined projection leaves them, and out as
+// one on [B,H,T,D].
 TEST(CpuAttentionStrides, joined_projection) {
   const Case c = ForwardCase("(f32[2,50,3,12], f32[2,50,3,12], f32[2,50,3,12]) {causal=true}");
   HandPlan plan;
@@ -134,7 +153,8 @@ TEST(CpuAttentionStrides, joined_projection) {
   Tensor qkv(joined.type);
   const Type type{DType::kF32, {2, 50, 3, 12}};
   for (int part = 0; part < 3; ++part) {
-    TensorRef view{{Space::kIo, joined.buffer.offset + part * 36 * 4}, type, {50 * 108, 108, 12, 1}};
+    TensorRef view{
+        {Space::kIo, joined.buffer.offset + part * 36 * 4}, type, {50 * 108, 108, 12, 1}};
     (part == 0 ? call.q : part == 1 ? call.k : call.v) = view;
     for (int64_t k = 0; k < c.operands[part].size(); ++k) {
       qkv.f[k / 36 * 108 + part * 36 + k % 36] = c.operands[part].f[k];
@@ -145,7 +165,8 @@ TEST(CpuAttentionStrides, joined_projection) {
   plan.Step(call);
   const Tensor result = RunOnce(plan.plan(), {{"qkv", qkv}}).at("out");
   for (Index it(type.shape); !it.done(); it.Next()) {
-    ASSERT_NEAR(result.f[it.Dot(call.out.strides)], c.results[0].f[it.Dot(DenseStrides(type.shape))], 1e-5);
+    ASSERT_NEAR(result.f[it.Dot(call.out.strides)],
+                c.results[0].f[it.Dot(DenseStrides(type.shape))], 1e-5);
   }
 }
 
@@ -163,14 +184,17 @@ std::vector<std::string> Samples() {
   for (const char* s : {
            "(f32[2,130,2,32], f32[2,130,2,32], f32[2,130,2,32]) {causal=true}",
            "(f32[1,70,4,20], f32[1,300,2,20], f32[1,300,2,20]) {causal=true, q_offset=230}",
-           "(f32[1,65,2,64], f32[1,600,1,64], f32[1,600,1,64]) {window=100, causal=true, q_offset=500}",
+           "(f32[1,65,2,64], f32[1,600,1,64], f32[1,600,1,64]) {window=100, causal=true, "
+           "q_offset=500}",
            "(f32[1,40,2,8], f32[1,520,2,8], f32[1,520,2,8])",
            "(f64[1,33,2,5], f64[1,290,1,5], f64[1,290,1,5]) {causal=true, q_offset=257}",
            "(f16[1,33,2,16], f16[1,33,2,16], f16[1,33,2,16]) {causal=true}",
            "(bf16[2,100,2,64], bf16[2,100,2,64], bf16[2,100,2,64]) {causal=true}",
            "(f32[2,40,4,16], f32[2,300,2,16], f32[2,300,2,16], f32[2,4,40,300])",
-           "(f32[3,40,4,16], f32[3,300,2,16], f32[3,300,2,16], f32[1,1,40,300], i32[3,40], i32[3,300], i32[3])",
-           "(f32[2,48,2,16], f32[2,270,2,16], f32[2,270,2,16], _, _, _, _, u32[2], i64[]) {dropout=0.4, stream=9}",
+           "(f32[3,40,4,16], f32[3,300,2,16], f32[3,300,2,16], f32[1,1,40,300], i32[3,40], "
+           "i32[3,300], i32[3])",
+           "(f32[2,48,2,16], f32[2,270,2,16], f32[2,270,2,16], _, _, _, _, u32[2], i64[]) "
+           "{dropout=0.4, stream=9}",
            "(f32[2,40,2,8], f32[2,40,2,8], f32[2,40,2,8]) {causal=true, q_offset=-35}",
        }) {
     all.push_back(s);

@@ -1,12 +1,12 @@
 // The CPU executor over plans made by hand: kernels, state, inputs, tickets, memory.
+#include "ir/base/error.h"
+#include "runtime/cpu/module.h"
+#include "tests/runtime/hand_plan.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
-
-#include "ir/base/error.h"
-#include "runtime/cpu/module.h"
-#include "tests/runtime/hand_plan.h"
 
 namespace stator {
 namespace {
@@ -22,7 +22,8 @@ extern "C" void axpy(void* const* args) {
 // w += 2 x, and out is w.
 HandPlan AxpyPlan() {
   HandPlan plan;
-  const TensorRef x = plan.Input("x", {DType::kF32, {1000}}), w = plan.State("w", {DType::kF32, {1000}});
+  const TensorRef x = plan.Input("x", {DType::kF32, {1000}}),
+                  w = plan.State("w", {DType::kF32, {1000}});
   const TensorRef out = plan.Output("out", {DType::kF32, {1000}});
   plan.Step(KernelCall{plan.Kernel("axpy", kAxpy), {x.buffer, w.buffer}}, "axpy");
   plan.Step(CopyCall{w.buffer, out.buffer, 4000}, "copy");
@@ -55,11 +56,16 @@ TEST(CpuExecutor, state_lives_between_runs) {
 TEST(CpuExecutor, wrong_names_and_sizes_are_named) {
   const auto executor = MakeExecutor(AxpyPlan().plan(), TestOptions());
   const std::vector<char> bytes(4000, 0);
-  EXPECT_EQ(MessageOf([&] { executor->Enqueue("walk", {}); }), "plan hand has no program walk; it has run");
+  EXPECT_EQ(MessageOf([&] { executor->Enqueue("walk", {}); }),
+            "plan hand has no program walk; it has run");
   EXPECT_EQ(MessageOf([&] { executor->Enqueue("run", {}); }), "program run: input x is missing");
-  EXPECT_EQ(MessageOf([&] { executor->Enqueue("run", {{"x", Bytes(bytes.data(), 8)}}); }),
+  EXPECT_EQ(MessageOf([&] {
+              executor->Enqueue("run", {{"x", Bytes(bytes.data(), 8)}});
+            }),
             "program run: input x has 8 bytes, f32[1000] takes 4000");
-  EXPECT_EQ(MessageOf([&] { executor->Enqueue("run", {{"x", bytes}, {"y", bytes}}); }),
+  EXPECT_EQ(MessageOf([&] {
+              executor->Enqueue("run", {{"x", bytes}, {"y", bytes}});
+            }),
             "program run has no input y; it takes x");
   EXPECT_EQ(MessageOf([&] { executor->WriteState("w", Bytes(bytes.data(), 12)); }),
             "state w: 12 bytes given, f32[1000] takes 4000");
@@ -76,12 +82,16 @@ TEST(CpuExecutor, ids_out_of_range_are_found_before_the_run) {
     RunOnce(plan.plan(), {{"tokens", tokens}});
   };
   run({0, 1, 2, 3, 4, 9});
-  EXPECT_EQ(MessageOf([&] { run({0, 1, 2, 3, 10, 4}); }),
+  EXPECT_EQ(MessageOf([&] {
+              run({0, 1, 2, 3, 10, 4});
+            }),
             "input tokens[1,1] is 10, which is not in [0, 10)");
   plan.program().inputs[0].has_ignored = true;
   plan.program().inputs[0].ignored = -100;
   run({0, 1, 2, -100, 4, 9});
-  EXPECT_EQ(MessageOf([&] { run({-1, 1, 2, 3, 10, 4}); }),
+  EXPECT_EQ(MessageOf([&] {
+              run({-1, 1, 2, 3, 10, 4});
+            }),
             "input tokens[0,0] is -1, which is not in [0, 10) and not the ignored value -100");
 }
 
@@ -129,8 +139,10 @@ TEST(CpuExecutor, too_large_for_the_machine_is_an_error) {
 
 TEST(CpuExecutor, compiler_errors_carry_its_words) {
   HandPlan plan;
-  plan.Step(KernelCall{plan.Kernel("broken", "extern \"C\" void broken(void* const*) { undeclared(); }"), {}});
-  EXPECT_NE(MessageOf([&] { MakeExecutor(plan.plan(), TestOptions()); }).find("undeclared"), std::string::npos);
+  plan.Step(KernelCall{
+      plan.Kernel("broken", "extern \"C\" void broken(void* const*) { undeclared(); }"), {}});
+  EXPECT_NE(MessageOf([&] { MakeExecutor(plan.plan(), TestOptions()); }).find("undeclared"),
+            std::string::npos);
 }
 
 // Sets a variable for a scope.
@@ -141,8 +153,10 @@ class Environment {
     setenv(name, value, 1);
   }
   ~Environment() {
-    if (had_) setenv(name_, old_.c_str(), 1);
-    else unsetenv(name_);
+    if (had_)
+      setenv(name_, old_.c_str(), 1);
+    else
+      unsetenv(name_);
   }
 
  private:
@@ -165,7 +179,8 @@ TEST(CpuExecutor, a_compiled_plan_runs_without_a_compiler) {
   Tensor x(Type{DType::kF32, {1000}});
   x.f.assign(1000, 1.0);
   EXPECT_EQ(RunOnce(*executor, {{"x", x}}).at("out").f, std::vector<double>(1000, 2.0));
-  EXPECT_NE(MessageOf([&] { MakeExecutor(AxpyPlan().plan(), options); }).find("$CXX"), std::string::npos);
+  EXPECT_NE(MessageOf([&] { MakeExecutor(AxpyPlan().plan(), options); }).find("$CXX"),
+            std::string::npos);
 }
 
 TEST(CpuExecutor, binaries_of_another_machine_are_compiled_anew) {

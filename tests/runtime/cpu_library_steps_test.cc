@@ -1,14 +1,14 @@
 // Sort, segment sum, fill and copy on the CPU.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-
 #include "ir/base/error.h"
 #include "ir/base/str.h"
 #include "ir/interpreter.h"
 #include "ir/text.h"
 #include "tests/runtime/hand_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
 
 namespace stator {
 namespace {
@@ -33,7 +33,9 @@ void CheckSort(Tensor keys, bool descending) {
   call.indices = plan.Output("indices", {DType::kI32, keys.type.shape});
   plan.Step(call);
   const auto expected = Reference(
-      "sort", StrCat("(", keys.type.ToString(), ") {descending=", descending ? "true" : "false", "}"), {keys});
+      "sort",
+      StrCat("(", keys.type.ToString(), ") {descending=", descending ? "true" : "false", "}"),
+      {keys});
   const auto out = RunOnce(plan.plan(), {{"keys", keys}});
   ExpectClose(out.at("values"), expected[0], 0, 0, keys.type.ToString());
   ExpectClose(out.at("indices"), expected[1], 0, 0, keys.type.ToString());
@@ -41,8 +43,8 @@ void CheckSort(Tensor keys, bool descending) {
 
 TEST(CpuSort, equals_reference) {
   for (const bool descending : {false, true}) {
-    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16, DType::kI32, DType::kI64,
-                              DType::kU32, DType::kU8}) {
+    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16, DType::kI32,
+                              DType::kI64, DType::kU32, DType::kU8}) {
       CheckSort(RandomTensor({dtype, {3, 200}}, 4), descending);
     }
     CheckSort(RandomTensor({DType::kF32, {0, 4}}, 4), descending);
@@ -76,7 +78,8 @@ void CheckSegmentSum(const Type& updates, DType index, int64_t rows, uint64_t se
     inputs["indices"].SetInt(k, (inputs["indices"].i[k] * 7 + k * k % 3) % rows);
   }
   const auto expected = Reference(
-      "segment_sum", StrCat("(", updates.ToString(), ", ", call.indices.type.ToString(), ") {rows=", rows, "}"),
+      "segment_sum",
+      StrCat("(", updates.ToString(), ", ", call.indices.type.ToString(), ") {rows=", rows, "}"),
       {inputs["updates"], inputs["indices"]});
   const auto out = RunOnce(plan.plan(), inputs);
   ExpectClose(out.at("out"), expected[0], 0, 0, StrCat(updates.ToString(), " into ", rows));
@@ -112,7 +115,8 @@ TEST(CpuSegmentSum, index_out_of_range_is_an_error) {
 
 TEST(CpuCopy, fill_then_copy_part) {
   HandPlan plan;
-  const TensorRef scratch = plan.Scratch({DType::kU8, {16}}), out = plan.Output("out", {DType::kU8, {16}});
+  const TensorRef scratch = plan.Scratch({DType::kU8, {16}}),
+                  out = plan.Output("out", {DType::kU8, {16}});
   plan.Step(FillCall{out.buffer, 16, 7});
   plan.Step(FillCall{scratch.buffer, 16, 9});
   plan.Step(CopyCall{scratch.buffer, out.buffer, 5});

@@ -1,11 +1,11 @@
 // Matrix products on the CPU against op `matmul`'s reference arithmetic in f64.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "ir/base/str.h"
 #include "runtime/cpu/matmul.h"
 #include "tests/runtime/hand_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
 
 namespace stator {
 namespace {
@@ -13,7 +13,8 @@ namespace {
 // The elements of a strided tensor over dense storage, in row-major order of its shape.
 std::vector<double> Elements(const TensorRef& ref, const Tensor& storage) {
   std::vector<double> out;
-  for (Index it(ref.type.shape); !it.done(); it.Next()) out.push_back(storage.Get(it.Dot(ref.strides)));
+  for (Index it(ref.type.shape); !it.done(); it.Next())
+    out.push_back(storage.Get(it.Dot(ref.strides)));
   return out;
 }
 
@@ -28,12 +29,14 @@ struct Problem {
 
 // `rows` x `columns` behind batch axes; `transposed` is the order in storage.
 TensorRef Operand(HandPlan& plan, std::map<std::string, Tensor>& inputs, const std::string& name,
-                  DType dtype, Dims batch, bool broadcast, int64_t rows, int64_t columns, bool transposed) {
+                  DType dtype, Dims batch, bool broadcast, int64_t rows, int64_t columns,
+                  bool transposed) {
   Dims stored = broadcast ? Dims{} : batch;
   stored.push_back(transposed ? columns : rows), stored.push_back(transposed ? rows : columns);
   TensorRef ref = plan.Input(name, {dtype, stored});
   inputs[name] = RandomTensor(ref.type, inputs.size() + 5);
-  if (transposed) std::swap(ref.strides[ref.strides.size() - 1], ref.strides[ref.strides.size() - 2]);
+  if (transposed)
+    std::swap(ref.strides[ref.strides.size() - 1], ref.strides[ref.strides.size() - 2]);
   if (broadcast) ref.strides.insert(ref.strides.begin(), batch.size(), 0);
   batch.push_back(rows), batch.push_back(columns);
   ref.type.shape = batch;
@@ -102,7 +105,13 @@ TEST(CpuMatMul, batches) {
   Check({.name = "batch", .batch = {3}, .m = 8, .n = 9, .k = 10, .transpose_b = true});
   Check({.name = "two", .batch = {2, 3}, .m = 8, .n = 9, .k = 10});
   Check({.name = "shared b", .batch = {2, 3}, .m = 8, .n = 9, .k = 10, .broadcast_b = true});
-  Check({.name = "shared b, transposed a", .batch = {4}, .m = 8, .n = 9, .k = 10, .transpose_a = true, .broadcast_b = true});
+  Check({.name = "shared b, transposed a",
+         .batch = {4},
+         .m = 8,
+         .n = 9,
+         .k = 10,
+         .transpose_a = true,
+         .broadcast_b = true});
 }
 
 TEST(CpuMatMul, addend_and_bias) {
@@ -110,15 +119,42 @@ TEST(CpuMatMul, addend_and_bias) {
   Check({.name = "c is d", .m = 20, .n = 24, .k = 16, .addend = true, .in_place = true});
   Check({.name = "batched c", .batch = {3}, .m = 20, .n = 24, .k = 16, .addend = true});
   Check({.name = "bias", .m = 20, .n = 24, .k = 16, .bias = true});
-  Check({.name = "bias and c", .batch = {2}, .m = 20, .n = 24, .k = 16, .addend = true, .bias = true});
+  Check({.name = "bias and c",
+         .batch = {2},
+         .m = 20,
+         .n = 24,
+         .k = 16,
+         .addend = true,
+         .bias = true});
 }
 
 TEST(CpuMatMul, other_dtypes) {
   Check({.name = "bf16", .in = kBF16, .out = kBF16, .m = 32, .n = 48, .k = 64});
-  Check({.name = "bf16 to f32", .in = kBF16, .out = kF32, .m = 32, .n = 48, .k = 64, .transpose_a = true});
-  Check({.name = "bf16 to f32, added", .in = kBF16, .out = kF32, .m = 32, .n = 48, .k = 64, .addend = true, .in_place = true});
+  Check({.name = "bf16 to f32",
+         .in = kBF16,
+         .out = kF32,
+         .m = 32,
+         .n = 48,
+         .k = 64,
+         .transpose_a = true});
+  Check({.name = "bf16 to f32, added",
+         .in = kBF16,
+         .out = kF32,
+         .m = 32,
+         .n = 48,
+         .k = 64,
+         .addend = true,
+         .in_place = true});
   Check({.name = "f64", .in = kF64, .out = kF64, .m = 37, .n = 150, .k = 140, .addend = true});
-  Check({.name = "f64 bias", .in = kF64, .out = kF64, .batch = {2}, .m = 5, .n = 6, .k = 7, .transpose_b = true, .bias = true});
+  Check({.name = "f64 bias",
+         .in = kF64,
+         .out = kF64,
+         .batch = {2},
+         .m = 5,
+         .n = 6,
+         .k = 7,
+         .transpose_b = true,
+         .bias = true});
   Check({.name = "f16", .in = kF16, .out = kF16, .m = 5, .n = 6, .k = 7});
 }
 
@@ -140,7 +176,8 @@ TEST(CpuMatMul, gelu_epilogue_keeps_the_value_before) {
   const auto out = RunOnce(plan.plan(), inputs);
   for (int64_t i = 0; i < 15; ++i) {
     const double x = out.at("aux").f[i];
-    EXPECT_NEAR(out.at("d").f[i], 0.5 * x * (1 + std::tanh(0.7978845608 * (x + 0.044715 * x * x * x))), 1e-5);
+    EXPECT_NEAR(out.at("d").f[i],
+                0.5 * x * (1 + std::tanh(0.7978845608 * (x + 0.044715 * x * x * x))), 1e-5);
   }
 }
 

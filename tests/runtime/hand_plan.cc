@@ -1,11 +1,11 @@
 #include "tests/runtime/hand_plan.h"
 
+#include "ir/base/str.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
-
-#include "ir/base/str.h"
 
 namespace stator {
 namespace {
@@ -72,7 +72,8 @@ ExecutorOptions TestOptions(int threads) {
   return options;
 }
 
-std::map<std::string, Tensor> RunOnce(Executor& executor, const std::map<std::string, Tensor>& inputs) {
+std::map<std::string, Tensor> RunOnce(Executor& executor,
+                                      const std::map<std::string, Tensor>& inputs) {
   std::map<std::string, std::vector<char>> bytes;
   std::map<std::string, Bytes> views;
   for (const auto& [name, tensor] : inputs) {

@@ -1,13 +1,13 @@
 // Plans made by hand, one step each, for tests of the runtime.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "codegen/plan.h"
 #include "ir/tensor.h"
 #include "runtime/executor.h"
+
+#include <map>
+#include <string>
+#include <vector>
 
 namespace stator {
 
@@ -35,7 +35,8 @@ class HandPlan {
 ExecutorOptions TestOptions(int threads = 2);
 
 // One run of program "run".
-std::map<std::string, Tensor> RunOnce(Executor& executor, const std::map<std::string, Tensor>& inputs);
+std::map<std::string, Tensor> RunOnce(Executor& executor,
+                                      const std::map<std::string, Tensor>& inputs);
 std::map<std::string, Tensor> RunOnce(const Plan& plan, const std::map<std::string, Tensor>& inputs,
                                       int threads = 2);
 

@@ -1,11 +1,11 @@
 #include "runtime/kernel_cache.h"
 
+#include "ir/base/error.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
-
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {
