@@ -1,10 +1,10 @@
-// The program `stator`: parses the command line, calls the driver, and turns errors into one line on
-// stderr. Exit status: 0, 1 for an error, 2 for bad usage, 128 + signal for an interrupted run.
-#include <cstdio>
-
+// The program `stator`: parses the command line, calls the driver, and turns errors into one line
+// on stderr. Exit status: 0, 1 for an error, 2 for bad usage, 128 + signal for an interrupted run.
 #include "frontend/cli/command_line.h"
 #include "frontend/cli/commands.h"
 #include "ir/base/error.h"
+
+#include <cstdio>
 
 int main(int argc, char** argv) {
   try {

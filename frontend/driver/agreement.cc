@@ -1,22 +1,24 @@
 #include "frontend/driver/agreement.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "codegen/scalar.h"
 #include "ir/base/str.h"
+
+#include <algorithm>
+#include <cmath>
 
 namespace stator {
 namespace {
 
 constexpr double kLibraryFactor = 4;
-constexpr double kSmallestScale = 1e-3;  // tensors of smaller elements are compared as if of this size
+constexpr double kSmallestScale =
+    1e-3;  // tensors of smaller elements are compared as if of this size
 
 }  // namespace
 
 bool IsExact(const Node& node) {
   switch (node.op_class()) {
-    case OpClass::kElementwise: return !IsExpensive(node) && !node.Is("fma");
+    case OpClass::kElementwise:
+      return !IsExpensive(node) && !node.Is("fma");
     case OpClass::kReduce:
     case OpClass::kMovement:
     case OpClass::kGather:
@@ -24,18 +26,25 @@ bool IsExact(const Node& node) {
     case OpClass::kRandom:
     case OpClass::kScatter:
     case OpClass::kScan:
-    case OpClass::kSource: return true;
-    default: return false;
+    case OpClass::kSource:
+      return true;
+    default:
+      return false;
   }
 }
 
 double ToleranceOf(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return 1e-12;
-    case DType::kF32: return 2e-6;
-    case DType::kF16: return 2e-3;
-    case DType::kBF16: return 1.6e-2;
-    default: return 0.2;
+    case DType::kF64:
+      return 1e-12;
+    case DType::kF32:
+      return 2e-6;
+    case DType::kF16:
+      return 2e-3;
+    case DType::kBF16:
+      return 1.6e-2;
+    default:
+      return 0.2;
   }
 }
 
@@ -55,8 +64,8 @@ double ToleranceOf(const Node& node) {
 
 std::string Difference::ToString() const {
   if (count == 0) return "no difference";
-  return StrCat(count, " of ", size, " elements differ; element ", first, " is ", got, ", not ", want,
-                "; largest difference ", largest, " of the largest element");
+  return StrCat(count, " of ", size, " elements differ; element ", first, " is ", got, ", not ",
+                want, "; largest difference ", largest, " of the largest element");
 }
 
 Difference Compare(const Tensor& got, const Tensor& want, double tolerance) {

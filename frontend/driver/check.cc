@@ -1,10 +1,5 @@
 #include "frontend/driver/check.h"
 
-#include <algorithm>
-#include <cmath>
-#include <memory>
-#include <optional>
-
 #include "frontend/driver/check_programs.h"
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/data.h"
@@ -14,6 +9,11 @@
 #include "frontend/driver/train.h"
 #include "frontend/driver/trainer.h"
 #include "ir/base/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
 
 namespace stator {
 namespace {
@@ -44,7 +44,8 @@ class Check {
 CheckedPlan Check::Load(bool fuse) {
   TrainConfig config = config_;
   config.fuse = fuse;
-  PlannedModel planned = CompileTraining(config, *device_.target, data_.bytes, {}, /*keep_graphs=*/true);
+  PlannedModel planned =
+      CompileTraining(config, *device_.target, data_.bytes, {}, /*keep_graphs=*/true);
   CompiledModel& compiled = planned.compiled;
   CheckedPlan side;
   side.executor = MakeExecutor(std::move(compiled.plan), MakeExecutorOptions(config, device_));
@@ -60,11 +61,15 @@ bool Check::Run() {
   ValidateConfig(config_);
   device_ = ChooseDevice(config_.device);
   ApplyDeviceDefaults(config_, *device_.target);
-  data_ = LoadDataset({.files = config_.data, .val_files = config_.val_data,
-                       .val_fraction = config_.val_fraction,
-                       .width = config_.data_dtype == "uint32" ? TokenWidth::kU32 : TokenWidth::kU16});
-  train_ = std::make_unique<BatchSource>(data_.train, config_.batch_size, config_.block_size, "training");
-  val_ = std::make_unique<BatchSource>(data_.val, config_.batch_size, config_.block_size, "validation");
+  data_ =
+      LoadDataset({.files = config_.data,
+                   .val_files = config_.val_data,
+                   .val_fraction = config_.val_fraction,
+                   .width = config_.data_dtype == "uint32" ? TokenWidth::kU32 : TokenWidth::kU16});
+  train_ = std::make_unique<BatchSource>(data_.train, config_.batch_size, config_.block_size,
+                                         "training");
+  val_ = std::make_unique<BatchSource>(data_.val, config_.batch_size, config_.block_size,
+                                       "validation");
   programs_ = std::make_unique<ProgramCheck>(Load(true), Load(false), options_.reference);
   Executor& fused = programs_->fused();
   int64_t done = 0;
@@ -93,11 +98,12 @@ bool Check::Run() {
 
 void Check::Describe() {
   const Plan& plan = programs_->fused().plan();
-  std::fprintf(options_.out, "check: %s, %lld layers of width %lld, %s on %s; %lld updates after %lld\n",
-               config_.model.c_str(), static_cast<long long>(config_.n_layer),
-               static_cast<long long>(config_.n_embd),
-               std::string(Name(ComputeDType(config_, *device_.target))).c_str(), plan.target.c_str(),
-               static_cast<long long>(options_.steps), static_cast<long long>(options_.after));
+  std::fprintf(
+      options_.out, "check: %s, %lld layers of width %lld, %s on %s; %lld updates after %lld\n",
+      config_.model.c_str(), static_cast<long long>(config_.n_layer),
+      static_cast<long long>(config_.n_embd),
+      std::string(Name(ComputeDType(config_, *device_.target))).c_str(), plan.target.c_str(),
+      static_cast<long long>(options_.steps), static_cast<long long>(options_.after));
 }
 
 bool Check::Update(int64_t iteration) {
@@ -106,7 +112,8 @@ bool Check::Update(int64_t iteration) {
   for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
     const Batch batch = train_->Random(static_cast<uint64_t>(config_.seed), iteration, i);
     const std::string program = accumulates ? "accumulate" : "train";
-    if (!Compare(program, FeedOf(batch), accumulates ? StrCat(title, ", micro-batch ", i + 1) : title)) {
+    if (!Compare(program, FeedOf(batch),
+                 accumulates ? StrCat(title, ", micro-batch ", i + 1) : title)) {
       return false;
     }
   }

@@ -1,17 +1,18 @@
 #include "frontend/driver/check_programs.h"
 
+#include "frontend/driver/report.h"
+#include "ir/base/error.h"
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <set>
 
-#include "frontend/driver/report.h"
-#include "ir/base/error.h"
-
 namespace stator {
 namespace {
 
-constexpr double kReferenceCost = 2e10;  // operations of an update that the interpreter is asked for
+constexpr double kReferenceCost =
+    2e10;  // operations of an update that the interpreter is asked for
 
 std::map<std::string, std::vector<char>> ReadOutputs(Executor& executor, const Program& program) {
   std::map<std::string, std::vector<char>> outputs;
@@ -24,8 +25,9 @@ std::map<std::string, std::vector<char>> ReadOutputs(Executor& executor, const P
 // "matmul f32[4,8] (h.0/mlp/up), by step 12 matmul"
 std::string Where(const Program& program, const StepValue& v) {
   const Node& n = *v.value.node;
-  return StrCat(n.op().name, " ", v.value.type().ToString(), n.scope().empty() ? "" : " (", n.scope(),
-                n.scope().empty() ? "" : ")", ", by step ", v.step, " ", program.steps[v.step].name);
+  return StrCat(n.op().name, " ", v.value.type().ToString(), n.scope().empty() ? "" : " (",
+                n.scope(), n.scope().empty() ? "" : ")", ", by step ", v.step, " ",
+                program.steps[v.step].name);
 }
 
 }  // namespace
@@ -51,11 +53,14 @@ ProgramCheck::Stored ProgramCheck::RunUnfused(const std::string& name, const Fee
   std::optional<ReferenceWalk> walk;
   if (WantsReference(graph)) {
     std::map<std::string, Tensor> params;
-    for (const Param& p : graph.inputs()) params[p.name] = Tensor::FromBytes(p.node->type(), feed.at(p.name).data());
-    for (const Param& p : graph.states()) params[p.name] = Tensor::FromBytes(p.node->type(), before.at(p.name).data());
+    for (const Param& p : graph.inputs())
+      params[p.name] = Tensor::FromBytes(p.node->type(), feed.at(p.name).data());
+    for (const Param& p : graph.states())
+      params[p.name] = Tensor::FromBytes(p.node->type(), before.at(p.name).data());
     walk.emplace(graph, std::move(params));
   } else if (reference_ != "no") {
-    found.lines.push_back(Format("interpreter         not asked: %.3g operations", ReferenceCost(graph)));
+    found.lines.push_back(
+        Format("interpreter         not asked: %.3g operations", ReferenceCost(graph)));
   }
   std::set<Key> wanted;  // by the fused plan too
   for (const StepValue& v : fused_.values[name]) wanted.insert({v.value.node->id(), v.value.index});
@@ -79,21 +84,23 @@ ProgramCheck::Stored ProgramCheck::RunUnfused(const std::string& name, const Fee
         if (d.count > 0 && first.empty()) first = StrCat(Where(program, *next), ": ", d.ToString());
         if (d.largest / allowed > nearest) {
           nearest = d.largest / allowed;
-          nearest_text = StrCat("; nearest to its limit: ", v.node->op().name, " (", v.node->scope(), "), ",
-                                Format("%.2g of %.2g", d.largest, allowed));
+          nearest_text = StrCat("; nearest to its limit: ", v.node->op().name, " (",
+                                v.node->scope(), "), ", Format("%.2g of %.2g", d.largest, allowed));
         }
       }
-      if (wanted.contains({v.node->id(), v.index})) stored[{v.node->id(), v.index}] = std::move(bytes);
+      if (wanted.contains({v.node->id(), v.index}))
+        stored[{v.node->id(), v.index}] = std::move(bytes);
     }
   });
   if (!walk) return stored;
   if (differing == 0) {
-    found.lines.push_back(StrCat("interpreter         ", compared, " values agree, ", exact, " of them to the bit",
-                                 nearest_text));
+    found.lines.push_back(StrCat("interpreter         ", compared, " values agree, ", exact,
+                                 " of them to the bit", nearest_text));
   } else {
     found.agree = false;
-    found.lines.push_back(StrCat("interpreter         ", differing, " of ", compared,
-                                 " values differ, each on the operands that the plan computed; the first is ", first));
+    found.lines.push_back(StrCat(
+        "interpreter         ", differing, " of ", compared,
+        " values differ, each on the operands that the plan computed; the first is ", first));
   }
   return stored;
 }
@@ -112,7 +119,8 @@ void ProgramCheck::RunFused(const std::string& name, const Feed& feed, const Sto
       const auto it = want.find({v.node->id(), v.index});
       if (it == want.end()) continue;
       const std::vector<char> bytes = self.ReadBuffer(next->buffer, v.type().Bytes());
-      STATOR_CHECK(bytes.size() == it->second.size(), "node ", v.node->id(), " is not the same in both plans");
+      STATOR_CHECK(bytes.size() == it->second.size(), "node ", v.node->id(),
+                   " is not the same in both plans");
       ++compared;
       if (bytes == it->second) continue;
       ++differing;
@@ -131,8 +139,9 @@ void ProgramCheck::RunFused(const std::string& name, const Feed& feed, const Sto
   }
 }
 
-void ProgramCheck::CompareEnds(const std::string& program, const std::string& what, const States& got,
-                               const States& want, ProgramFindings& found) const {
+void ProgramCheck::CompareEnds(const std::string& program, const std::string& what,
+                               const States& got, const States& want,
+                               ProgramFindings& found) const {
   (void)program;
   for (const auto& [name, bytes] : want) {
     if (got.at(name) == bytes) continue;
@@ -168,7 +177,8 @@ ProgramFindings ProgramCheck::Run(const std::string& name, const Feed& feed) {
   if (found.agree) found.lines.push_back("replayed = stepwise states and outputs, to the bit");
   for (const PlanOutput& o : program->outputs) {
     if (o.type.NumElements() == 1) {
-      found.scalars.push_back({o.name, Tensor::FromBytes(o.type, stepwise.at("output " + o.name).data()).Get(0)});
+      found.scalars.push_back(
+          {o.name, Tensor::FromBytes(o.type, stepwise.at("output " + o.name).data()).Get(0)});
     }
   }
   return found;

@@ -1,16 +1,16 @@
 // Two plans of one model, run side by side: what `stator check` and the end-to-end tests stand on.
 #pragma once
 
+#include "codegen/build_plan.h"
+#include "frontend/driver/reference_walk.h"
+#include "frontend/driver/trainer.h"
+#include "runtime/executor.h"
+
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "codegen/build_plan.h"
-#include "frontend/driver/reference_walk.h"
-#include "frontend/driver/trainer.h"
-#include "runtime/executor.h"
 
 namespace stator {
 
@@ -46,7 +46,8 @@ class ProgramCheck {
   States ReadStates(Executor& executor) const;
   Stored RunUnfused(const std::string& program, const Feed& feed, const States& before,
                     ProgramFindings& found);
-  void RunFused(const std::string& program, const Feed& feed, const Stored& want, ProgramFindings& found);
+  void RunFused(const std::string& program, const Feed& feed, const Stored& want,
+                ProgramFindings& found);
   void CompareEnds(const std::string& program, const std::string& what, const States& got,
                    const States& want, ProgramFindings& found) const;
   bool WantsReference(const Graph& graph) const;

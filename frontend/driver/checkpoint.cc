@@ -1,15 +1,15 @@
 #include "frontend/driver/checkpoint.h"
 
-#include <cstdio>
-#include <filesystem>
-#include <functional>
-
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
 #include "frontend/driver/safetensors.h"
 #include "ir/base/error.h"
 
 #include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
 
 namespace stator {
 namespace {
@@ -151,7 +151,8 @@ CheckpointInfo ReadCheckpointInfo(const std::string& directory) {
     const int64_t there = FileBytes(StrCat(directory, "/", name));
     const int64_t* expected = bytes.As<int64_t>();
     if (!expected || there != *expected) {
-      Fail(ErrorCode::kParse, directory, "/", name, ": ", there < 0 ? "missing" : "cut off or changed",
+      Fail(ErrorCode::kParse, directory, "/", name, ": ",
+           there < 0 ? "missing" : "cut off or changed",
            expected ? StrCat(", ", *expected, " bytes expected") : "");
     }
   }

@@ -2,16 +2,16 @@
 //   model.safetensors   parameters by name
 //   state.safetensors   every other state that cannot be rebuilt: moments, counters, seeds
 //   checkpoint.json     configuration, data position, versions, sizes of the two files above
-// and out_dir/latest names the directory that counts. A directory is written under a temporary name,
-// synced and renamed; `latest` is replaced after that, so that a crash at any moment leaves either the
-// old checkpoint or the new one.
+// and out_dir/latest names the directory that counts. A directory is written under a temporary
+// name, synced and renamed; `latest` is replaced after that, so that a crash at any moment leaves
+// either the old checkpoint or the new one.
 #pragma once
+
+#include "runtime/executor.h"
 
 #include <cstdint>
 #include <map>
 #include <string>
-
-#include "runtime/executor.h"
 
 namespace stator {
 
@@ -42,15 +42,16 @@ enum class Restore {
   kParameters,  // to sample or evaluate: parameters only
 };
 // Writes the checkpoint's tensors into the executor's states, and rebuilds derived ones. Throws
-// `Error` (kInvalidArgument) naming a state that is missing, left over or of another type, before any
-// state is written.
+// `Error` (kInvalidArgument) naming a state that is missing, left over or of another type, before
+// any state is written.
 void RestoreCheckpoint(Executor& executor, const std::string& directory, Restore what);
 
 // Fills every state that has an initializer, and the seed of the random streams; derived states are
 // rebuilt.
 void InitializeStates(Executor& executor, uint64_t seed);
 
-// Recomputes the derived states from the others: through the plan's program "derive" where it has one.
+// Recomputes the derived states from the others: through the plan's program "derive" where it has
+// one.
 void RebuildDerivedStates(Executor& executor);
 
 }  // namespace stator

@@ -1,14 +1,14 @@
 #include "frontend/driver/compile.h"
 
-#include <chrono>
-#include <memory>
-
 #include "codegen/build_plan.h"
 #include "ir/base/error.h"
 #include "ir/builder.h"
 #include "passes/analysis/shadows.h"
 #include "passes/pipeline.h"
 #include "passes/training_programs.h"
+
+#include <chrono>
+#include <memory>
 
 namespace stator {
 namespace {
@@ -37,9 +37,9 @@ PassOptions ToPassOptions(const CompileOptions& options, const Target& target,
   return out;
 }
 
-// Copies every parameter into its shadows: what a plan's states need after a checkpoint is read. Null
-// when no program has a shadow. Programs may read shadows alone; masters are as `declared` has them,
-// and through this program they are in the plan.
+// Copies every parameter into its shadows: what a plan's states need after a checkpoint is read.
+// Null when no program has a shadow. Programs may read shadows alone; masters are as `declared` has
+// them, and through this program they are in the plan.
 std::unique_ptr<Graph> DeriveGraph(const std::vector<Graph*>& graphs,
                                    const std::vector<const Graph*>& declared) {
   auto derive = std::make_unique<Graph>("derive");

@@ -1,16 +1,16 @@
 // The compiler as a user calls it: a declared model and an optimizer in, a plan out.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "codegen/build_plan.h"
 #include "frontend/driver/device.h"
 #include "ir/graph.h"
 #include "ir/training.h"
 #include "passes/pass.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace stator {
 
@@ -24,7 +24,7 @@ struct CompileOptions {
   DType compute_dtype = DType::kF32;  // of matrix products; masters stay f32
   int micro_batches = 1;
   bool fuse = true;
-  bool fast = false;                  // admits kernels that differ from run to run
+  bool fast = false;  // admits kernels that differ from run to run
   Numerics numerics = Numerics::kDefault;
   std::vector<std::string> keep_f32;  // scope globs that stay f32 under mixed precision
   // Declared without dropout, where the model says more about evaluation than dropout; null: the
@@ -50,9 +50,9 @@ struct CompiledModel {
   StepValues values;
 };
 
-// Programs of the plan: "train", or "accumulate" and "update" with several micro-batches; "evaluate";
-// those of `options.forward`; "derive" where states are copies of others. Throws `Error` for a model
-// that the target cannot run.
+// Programs of the plan: "train", or "accumulate" and "update" with several micro-batches;
+// "evaluate"; those of `options.forward`; "derive" where states are copies of others. Throws
+// `Error` for a model that the target cannot run.
 CompiledModel Compile(const Graph& model, const OptimizerSpec& optimizer, const Target& target,
                       const CompileOptions& options = {});
 

@@ -1,9 +1,9 @@
 #include "frontend/driver/config.h"
 
+#include "ir/base/error.h"
+
 #include <algorithm>
 #include <charconv>
-
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {
@@ -24,8 +24,8 @@ constexpr ConfigKey kKeys[] = {
     {"n_embd", kModel, &T::n_embd, "width of the residual stream", 1, 1 << 20},
     {"block_size", kModel, &T::block_size, "tokens of context", 1, 1 << 24},
     {"vocab_size", kModel, &T::vocab_size, "token ids; 0: 256 for text", 0, kInt32Max},
-    {"ffn_dim", kModel, &T::ffn_dim, "width of llama's MLP; 0: 8/3 n_embd, up to a multiple of 32", 0,
-     1 << 22},
+    {"ffn_dim", kModel, &T::ffn_dim, "width of llama's MLP; 0: 8/3 n_embd, up to a multiple of 32",
+     0, 1 << 22},
     {"dropout", kModel, &T::dropout, "probability of a zero while training", 0, 0.999},
     {"bias", kModel, &T::bias, "biases in gpt2's linear layers and norms"},
     {"qkv_bias", kModel, &T::qkv_bias, "biases of llama's queries, keys and values (Qwen2)"},
@@ -109,8 +109,8 @@ std::string ShortNumber(double v) {
   return std::string(text, end);
 }
 
-[[noreturn]] void Reject(const ConfigKey& key, const ConfigValue& value, const std::string& expected,
-                         const std::string& where) {
+[[noreturn]] void Reject(const ConfigKey& key, const ConfigValue& value,
+                         const std::string& expected, const std::string& where) {
   Fail(ErrorCode::kInvalidArgument, key.name, ": '", ValueText(value), "' is not ", expected, " (",
        where, ")");
 }
@@ -119,15 +119,17 @@ const ConfigKey& Find(std::string_view name, const std::string& where) {
   if (const ConfigKey* key = FindConfigKey(name)) return *key;
   std::vector<std::string> known;
   for (const ConfigKey& k : kKeys) known.emplace_back(k.name);
-  Fail(ErrorCode::kInvalidArgument, "unknown key '", name, "'", DidYouMean(name, known), " (", where,
-       ")");
+  Fail(ErrorCode::kInvalidArgument, "unknown key '", name, "'", DidYouMean(name, known), " (",
+       where, ")");
 }
 
-void CheckRange(const ConfigKey& key, double v, const ConfigValue& value, const std::string& where) {
+void CheckRange(const ConfigKey& key, double v, const ConfigValue& value,
+                const std::string& where) {
   if (v >= key.min && v <= key.max) return;
   Reject(key, value,
-         v < key.min ? StrCat("at least ", ShortNumber(key.min))
-                     : v > key.max ? StrCat("at most ", ShortNumber(key.max)) : "a number",
+         v < key.min   ? StrCat("at least ", ShortNumber(key.min))
+         : v > key.max ? StrCat("at most ", ShortNumber(key.max))
+                       : "a number",
          where);
 }
 

@@ -1,5 +1,5 @@
-// What a training run is told: one record a key, under the names people know from nanoGPT. TOML files,
-// flags, checkpoints and the help text all read the same table.
+// What a training run is told: one record a key, under the names people know from nanoGPT. TOML
+// files, flags, checkpoints and the help text all read the same table.
 #pragma once
 
 #include <cstdint>

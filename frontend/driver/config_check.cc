@@ -1,8 +1,8 @@
 // Checks of a configuration that involve several keys, and the names that a misspelt word is near.
-#include <algorithm>
-
 #include "frontend/driver/config.h"
 #include "ir/base/error.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -15,7 +15,8 @@ int EditDistance(std::string_view a, std::string_view b) {
   for (int j = 0; j <= m; ++j) d[0][j] = j;
   for (int i = 1; i <= n; ++i) {
     for (int j = 1; j <= m; ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      d[i][j] =
+          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
         d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
       }

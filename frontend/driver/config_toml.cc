@@ -19,7 +19,8 @@ ConfigValue Convert(const toml::node& node, std::string_view key, const std::str
     StringList list;
     for (const toml::node& e : *array) {
       const auto* text = e.as_string();
-      if (!text) Fail(ErrorCode::kInvalidArgument, key, ": only strings can be listed (", where, ")");
+      if (!text)
+        Fail(ErrorCode::kInvalidArgument, key, ": only strings can be listed (", where, ")");
       list.push_back(text->get());
     }
     return list;

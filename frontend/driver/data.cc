@@ -1,13 +1,14 @@
 #include "frontend/driver/data.h"
 
+#include "frontend/driver/file.h"
+#include "frontend/driver/format.h"
+#include "frontend/driver/random_bits.h"
+#include "ir/base/error.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-
-#include "frontend/driver/file.h"
-#include "frontend/driver/random_bits.h"
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {
@@ -83,7 +84,7 @@ std::shared_ptr<const Tokens> Load(const std::vector<std::string>& files, bool b
 }  // namespace
 
 std::shared_ptr<const Tokens> SliceTokens(std::shared_ptr<const Tokens> whole, int64_t start,
-                                    int64_t count) {
+                                          int64_t count) {
   STATOR_CHECK(start >= 0 && count >= 0 && start + count <= whole->size(), "slice [", start, ", +",
                count, ") of ", whole->size());
   return std::make_shared<SliceOf>(std::move(whole), start, count);
@@ -96,11 +97,12 @@ Dataset LoadDataset(const DataOptions& options) {
   data.bytes = !IsTokenFile(files[0]);
   const auto whole = Load(files, data.bytes, options.width);
   const char* unit = data.bytes ? "bytes of text" : "tokens";
-  data.description = fortunes ? StrCat(whole->size(), " ", unit, ", Debian's fortunes (",
-                                       files.size(), " files)")
-                     : files.size() == 1 ? StrCat(whole->size(), " ", unit, ", ", files[0])
-                                         : StrCat(whole->size(), " ", unit, ", ", files.size(),
-                                                  " files from ", files[0]);
+  data.description = fortunes ? StrCat(FormatCount(whole->size()), " ", unit,
+                                       ", Debian's fortunes (", files.size(), " files)")
+                     : files.size() == 1
+                         ? StrCat(FormatCount(whole->size()), " ", unit, ", ", files[0])
+                         : StrCat(FormatCount(whole->size()), " ", unit, ", ", files.size(),
+                                  " files from ", files[0]);
   if (whole->size() == 0) Fail(ErrorCode::kInvalidArgument, "data: ", files[0], " is empty");
   if (!options.val_files.empty()) {
     data.train = whole;

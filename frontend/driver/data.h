@@ -1,6 +1,6 @@
 // The data a language model trains on: token streams of text or token files, their split, and
-// batches that are a function of (seed, step, micro-batch) alone, so that resuming needs no more than
-// the step.
+// batches that are a function of (seed, step, micro-batch) alone, so that resuming needs no more
+// than the step.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ std::shared_ptr<const Tokens> ByteTokens(std::string text);
 std::shared_ptr<const Tokens> TokenFile(const std::string& path, TokenWidth width);
 // The part [start, start + count) of `whole`.
 std::shared_ptr<const Tokens> SliceTokens(std::shared_ptr<const Tokens> whole, int64_t start,
-                                    int64_t count);
+                                          int64_t count);
 
 struct DataOptions {
   std::vector<std::string> files;      // text or .bin; empty: Debian's `fortunes`
@@ -40,7 +40,7 @@ struct DataOptions {
 struct Dataset {
   std::shared_ptr<const Tokens> train, val;
   bool bytes = true;        // text: ids are bytes
-  std::string description;  // "2576674 bytes of text from 43 files under /usr/share/games/fortunes"
+  std::string description;  // "2,576,674 bytes of text, Debian's fortunes (43 files)"
 };
 
 // Reads or maps the files, in the order given, and splits them. Throws `Error` (kIo,
@@ -49,8 +49,7 @@ Dataset LoadDataset(const DataOptions& options);
 
 // The text files of Debian's `fortunes` package in name order, without their indices and aliases.
 // Throws `Error` (kEnvironment) saying what to install when they hold less than 1 MB.
-std::vector<std::string> FortuneFiles(
-    const std::string& directory = "/usr/share/games/fortunes");
+std::vector<std::string> FortuneFiles(const std::string& directory = "/usr/share/games/fortunes");
 
 // A batch: tokens and the tokens that follow them, both [batch, block] row-major.
 struct Batch {

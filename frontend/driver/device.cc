@@ -1,9 +1,9 @@
 #include "frontend/driver/device.h"
 
-#include <charconv>
-
 #include "ir/base/error.h"
 #include "runtime/executor.h"
+
+#include <charconv>
 
 namespace stator {
 
@@ -24,7 +24,8 @@ Device ChooseDevice(const std::string& name) {
     const std::string_view rest = std::string_view(name).substr(4);
     int ordinal = rest.empty() ? 0 : -1;
     if (rest.starts_with(':')) {
-      const auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), ordinal);
+      const auto [end, error] =
+          std::from_chars(rest.data() + 1, rest.data() + rest.size(), ordinal);
       if (error != std::errc() || end != rest.data() + rest.size()) ordinal = -1;
     }
     if (ordinal >= 0) {

@@ -1,10 +1,10 @@
 // Which device a run takes, and why.
 #pragma once
 
+#include "ir/target.h"
+
 #include <memory>
 #include <string>
-
-#include "ir/target.h"
 
 namespace stator {
 
@@ -15,8 +15,8 @@ struct Device {
   std::string why;   // of "auto": "no NVIDIA driver is loaded"; "" when asked for by name
 };
 
-// "auto" takes the first GPU when there is one, else the CPU; "cpu", "cuda", "cuda:1" take what they
-// say. Throws `Error` (kInvalidArgument, kEnvironment).
+// "auto" takes the first GPU when there is one, else the CPU; "cpu", "cuda", "cuda:1" take what
+// they say. Throws `Error` (kInvalidArgument, kEnvironment).
 Device ChooseDevice(const std::string& name);
 // A GPU that need not be there, from its recorded table: "h200".
 Device RecordedDevice(const std::string& gpu);

@@ -1,11 +1,5 @@
 #include "frontend/driver/doctor.h"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <thread>
-
 #include "frontend/driver/data.h"
 #include "frontend/driver/report.h"
 #include "ir/base/error.h"
@@ -13,12 +7,18 @@
 #include "runtime/cpu/module.h"
 #include "runtime/executor.h"
 #include "runtime/kernel_cache.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
 #ifdef STATOR_WITH_CUDA
 #include "runtime/cuda/device.h"
 #endif
 
-#include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -42,11 +42,12 @@ void ExamineSystem(Findings& out) {
   uname(&system);
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  out.push_back({Verdict::kOk, "system", StrCat(system.sysname, " ", system.release, ", ",
-                                                system.machine, ", ", FormatBytes(memory))});
-  out.push_back({Verdict::kOk, "cpu", StrCat(Field("/proc/cpuinfo", "model name"), ", ",
-                                             std::thread::hardware_concurrency(), " threads; ",
-                                             CpuFeatures())});
+  out.push_back({Verdict::kOk, "system",
+                 StrCat(system.sysname, " ", system.release, ", ", system.machine, ", ",
+                        FormatBytes(memory))});
+  out.push_back({Verdict::kOk, "cpu",
+                 StrCat(Field("/proc/cpuinfo", "model name"), ", ",
+                        std::thread::hardware_concurrency(), " threads; ", CpuFeatures())});
 }
 
 // The one that compiles the CPU's kernels.
@@ -64,8 +65,8 @@ std::string OneDnn() {
 }
 
 void ExamineCpuLibraries(Findings& out) {
-  out.push_back({Verdict::kOk, "OpenMP", StrCat("version ", _OPENMP, ", ", omp_get_max_threads(),
-                                                " threads")});
+  out.push_back({Verdict::kOk, "OpenMP",
+                 StrCat("version ", _OPENMP, ", ", omp_get_max_threads(), " threads")});
   out.push_back({Verdict::kOk, "oneDNN", OneDnn()});
 }
 
@@ -95,11 +96,11 @@ void ExamineFiles(Findings& out) {
 void ExamineCuda(Findings& out) {
   const DeviceFacts facts = FindDeviceFacts();
   for (const DeviceInfo& d : facts.devices) {
-    out.push_back({d.sm < kOldestSm ? Verdict::kProblem : Verdict::kOk, "GPU",
-                   StrCat(d.name, ", sm_", d.sm, ", ", d.multiprocessors, " multiprocessors, ",
-                          FormatBytes(static_cast<double>(d.memory_bytes)),
-                          d.sm < kOldestSm ? StrCat("; sm_", kOldestSm, " is the oldest that works")
-                                           : "")});
+    out.push_back(
+        {d.sm < kOldestSm ? Verdict::kProblem : Verdict::kOk, "GPU",
+         StrCat(d.name, ", sm_", d.sm, ", ", d.multiprocessors, " multiprocessors, ",
+                FormatBytes(static_cast<double>(d.memory_bytes)),
+                d.sm < kOldestSm ? StrCat("; sm_", kOldestSm, " is the oldest that works") : "")});
   }
   bool driver = false;
   for (const LibraryFact& l : facts.libraries) {
@@ -118,9 +119,10 @@ void ExamineCuda(Findings& out) {
 void ExamineCuda(Findings& out) {
   const bool driver = std::filesystem::exists("/proc/driver/nvidia/version");
   out.push_back({driver ? Verdict::kProblem : Verdict::kAbsent, "CUDA",
-                 driver ? "there is an NVIDIA driver, but this stator was built without CUDA: install "
-                          "the CUDA 13 toolkit and build again"
-                        : "this stator was built without CUDA, and there is no NVIDIA driver"});
+                 driver
+                     ? "there is an NVIDIA driver, but this stator was built without CUDA: install "
+                       "the CUDA 13 toolkit and build again"
+                     : "this stator was built without CUDA, and there is no NVIDIA driver"});
 }
 #endif
 
@@ -131,14 +133,16 @@ void ExamineFingerprint(const Plan& plan, Findings& out) {
     if (name == kCpuFeaturesKey) {
       const bool runs = HasCpuFeatures(version);
       out.push_back({runs ? Verdict::kOk : Verdict::kAbsent, name,
-                     runs ? "the plan's kernels run on this processor"
-                          : "the plan's kernels are for another processor and compiled again here"});
+                     runs
+                         ? "the plan's kernels run on this processor"
+                         : "the plan's kernels are for another processor and compiled again here"});
       continue;
     }
     const auto ours = here.find(name);
     const bool differs = ours != here.end() && ours->second != version;
-    out.push_back({differs ? Verdict::kAbsent : Verdict::kOk, name,
-                   StrCat("made with ", version, differs ? StrCat(", here is ", ours->second) : "")});
+    out.push_back(
+        {differs ? Verdict::kAbsent : Verdict::kOk, name,
+         StrCat("made with ", version, differs ? StrCat(", here is ", ours->second) : "")});
   }
 }
 
@@ -164,7 +168,8 @@ std::vector<Finding> ExaminePlan(const Plan& plan) {
     target = MakeCudaTarget(0);
   }
   if (!target) {
-    out.push_back({Verdict::kProblem, "device", StrCat("the plan is for ", plan.target, "; ", why_not)});
+    out.push_back(
+        {Verdict::kProblem, "device", StrCat("the plan is for ", plan.target, "; ", why_not)});
     return out;
   }
   const std::string here =
@@ -173,7 +178,8 @@ std::vector<Finding> ExaminePlan(const Plan& plan) {
   out.push_back({same ? Verdict::kOk : Verdict::kProblem, "device",
                  StrCat("the plan is for ", plan.target, ", here is ", here)});
   const double need = static_cast<double>(plan.state_bytes + plan.arena_bytes + plan.io_bytes);
-  const bool fits = target->memory_bytes() <= 0 || need <= static_cast<double>(target->memory_bytes());
+  const bool fits =
+      target->memory_bytes() <= 0 || need <= static_cast<double>(target->memory_bytes());
   out.push_back({fits ? Verdict::kOk : Verdict::kProblem, "memory",
                  StrCat("the plan takes ", FormatBytes(need), ", the device has ",
                         FormatBytes(static_cast<double>(target->memory_bytes())))});
@@ -184,7 +190,9 @@ std::vector<Finding> ExaminePlan(const Plan& plan) {
 bool PrintFindings(const std::vector<Finding>& findings) {
   bool fine = true;
   for (const Finding& f : findings) {
-    const char* mark = f.verdict == Verdict::kOk ? "ok" : f.verdict == Verdict::kAbsent ? "--" : "!!";
+    const char* mark = f.verdict == Verdict::kOk       ? "ok"
+                       : f.verdict == Verdict::kAbsent ? "--"
+                                                       : "!!";
     std::printf("%s  %-10s %s\n", mark, f.name.c_str(), f.text.c_str());
     fine = fine && f.verdict != Verdict::kProblem;
   }

@@ -1,10 +1,10 @@
 // What this machine has, what it lacks, and what will not work together: `stator doctor`.
 #pragma once
 
+#include "codegen/plan.h"
+
 #include <string>
 #include <vector>
-
-#include "codegen/plan.h"
 
 namespace stator {
 

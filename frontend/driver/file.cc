@@ -1,14 +1,14 @@
 #include "frontend/driver/file.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-
 #include "ir/base/error.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 namespace stator {
 namespace {

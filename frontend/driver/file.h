@@ -9,8 +9,8 @@
 
 namespace stator {
 
-// A regular file opened for reading at given places. Nothing is mapped, so a file that shrinks while
-// it is read is an error and not a signal.
+// A regular file opened for reading at given places. Nothing is mapped, so a file that shrinks
+// while it is read is an error and not a signal.
 class InputFile {
  public:
   explicit InputFile(const std::string& path);  // throws `Error` (kIo)
@@ -29,7 +29,8 @@ class InputFile {
   int64_t size_ = 0;
 };
 
-// A new file, created or emptied. Close() syncs it to the disk; without that call it may be partial.
+// A new file, created or emptied. Close() syncs it to the disk; without that call it may be
+// partial.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);

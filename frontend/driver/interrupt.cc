@@ -1,10 +1,10 @@
 #include "frontend/driver/interrupt.h"
 
-#include <csignal>
-
 #include "ir/base/error.h"
 
 #include <signal.h>
+
+#include <csignal>
 
 namespace stator {
 namespace {

@@ -9,19 +9,31 @@ namespace stator {
 namespace {
 
 dsl::GptConfig Gpt(const TrainConfig& c, int64_t vocab_size) {
-  return {.n_layer = c.n_layer, .n_head = c.n_head, .n_embd = c.n_embd,
-          .block_size = c.block_size, .vocab_size = vocab_size, .dropout = c.dropout,
-          .bias = c.bias, .tied_head = c.tie_weights, .norm_eps = c.norm_eps};
+  return {.n_layer = c.n_layer,
+          .n_head = c.n_head,
+          .n_embd = c.n_embd,
+          .block_size = c.block_size,
+          .vocab_size = vocab_size,
+          .dropout = c.dropout,
+          .bias = c.bias,
+          .tied_head = c.tie_weights,
+          .norm_eps = c.norm_eps};
 }
 
 dsl::LlamaConfig Llama(const TrainConfig& c, int64_t vocab_size) {
   // SwiGLU has three matrices where GPT-2's MLP has two: 8/3 C keeps the count, rounded up to 32.
   const int64_t ffn = (8 * c.n_embd / 3 + 31) / 32 * 32;
-  return {.n_layer = c.n_layer, .n_head = c.n_head,
-          .n_kv_head = c.n_kv_head ? c.n_kv_head : c.n_head, .n_embd = c.n_embd,
-          .ffn_dim = c.ffn_dim ? c.ffn_dim : ffn, .vocab_size = vocab_size,
-          .rope_theta = c.rope_theta, .norm_eps = c.norm_eps, .tied_head = c.tie_weights,
-          .qkv_bias = c.qkv_bias, .qk_norm = c.qk_norm};
+  return {.n_layer = c.n_layer,
+          .n_head = c.n_head,
+          .n_kv_head = c.n_kv_head ? c.n_kv_head : c.n_head,
+          .n_embd = c.n_embd,
+          .ffn_dim = c.ffn_dim ? c.ffn_dim : ffn,
+          .vocab_size = vocab_size,
+          .rope_theta = c.rope_theta,
+          .norm_eps = c.norm_eps,
+          .tied_head = c.tie_weights,
+          .qkv_bias = c.qkv_bias,
+          .qk_norm = c.qk_norm};
 }
 
 }  // namespace
@@ -29,10 +41,12 @@ dsl::LlamaConfig Llama(const TrainConfig& c, int64_t vocab_size) {
 int64_t VocabularySize(const TrainConfig& config, bool bytes) {
   if (config.vocab_size == 0) {
     if (bytes) return 256;
-    Fail(ErrorCode::kInvalidArgument, "vocab_size: token files need one (50257 for GPT-2's tokens)");
+    Fail(ErrorCode::kInvalidArgument,
+         "vocab_size: token files need one (50257 for GPT-2's tokens)");
   }
   if (bytes && config.vocab_size < 256) {
-    Fail(ErrorCode::kInvalidArgument, "vocab_size: ", config.vocab_size, " is less than the 256 bytes");
+    Fail(ErrorCode::kInvalidArgument, "vocab_size: ", config.vocab_size,
+         " is less than the 256 bytes");
   }
   return config.vocab_size;
 }
@@ -73,19 +87,27 @@ dsl::Optimizer MakeOptimizer(const TrainConfig& c) {
       c.schedule == "cosine" ? dsl::Schedule(dsl::Cosine{c.learning_rate, warmup, end, c.min_lr})
       : c.schedule == "linear"
           ? dsl::Schedule(dsl::LinearDecay{c.learning_rate, warmup, end, c.min_lr})
-      : c.schedule == "wsd" ? dsl::Schedule(dsl::WarmupStableDecay{c.learning_rate, warmup, end,
-                                                                  end / 5, c.min_lr})
-                            : dsl::Schedule(dsl::ConstantRate{c.learning_rate, warmup});
+      : c.schedule == "wsd"
+          ? dsl::Schedule(dsl::WarmupStableDecay{c.learning_rate, warmup, end, end / 5, c.min_lr})
+          : dsl::Schedule(dsl::ConstantRate{c.learning_rate, warmup});
   if (c.optimizer == "sgd") {
-    return dsl::Sgd{.learning_rate = rate, .momentum = c.momentum,
-                    .weight_decay = c.weight_decay, .clip_norm = c.grad_clip};
+    return dsl::Sgd{.learning_rate = rate,
+                    .momentum = c.momentum,
+                    .weight_decay = c.weight_decay,
+                    .clip_norm = c.grad_clip};
   }
   if (c.optimizer == "lion") {
-    return dsl::Lion{.learning_rate = rate, .beta1 = c.beta1, .beta2 = c.beta2,
-                     .weight_decay = c.weight_decay, .clip_norm = c.grad_clip};
+    return dsl::Lion{.learning_rate = rate,
+                     .beta1 = c.beta1,
+                     .beta2 = c.beta2,
+                     .weight_decay = c.weight_decay,
+                     .clip_norm = c.grad_clip};
   }
-  return dsl::AdamW{.learning_rate = rate, .beta1 = c.beta1, .beta2 = c.beta2,
-                    .weight_decay = c.weight_decay, .clip_norm = c.grad_clip};
+  return dsl::AdamW{.learning_rate = rate,
+                    .beta1 = c.beta1,
+                    .beta2 = c.beta2,
+                    .weight_decay = c.weight_decay,
+                    .clip_norm = c.grad_clip};
 }
 
 double FlopsPerToken(const TrainConfig& c, int64_t parameters) {

@@ -1,11 +1,11 @@
 #include "frontend/driver/pretrained.h"
 
-#include <cstring>
-#include <utility>
-
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/safetensors.h"
 #include "ir/base/error.h"
+
+#include <cstring>
+#include <utility>
 
 namespace stator {
 namespace {

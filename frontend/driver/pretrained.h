@@ -2,18 +2,18 @@
 // wrote for the same model.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "frontend/dsl/models/weight_names.h"
 #include "runtime/executor.h"
 
+#include <string>
+#include <vector>
+
 namespace stator {
 
-// Writes every parameter of the plan. Names are ours where the file has them, else those of `sources`,
-// with or without their first component ("transformer."). f32, f16 and bf16 files are read. Derived
-// states are rebuilt. Throws `Error` naming the tensor that is missing or of another shape, before any
-// parameter is written.
+// Writes every parameter of the plan. Names are ours where the file has them, else those of
+// `sources`, with or without their first component ("transformer."). f32, f16 and bf16 files are
+// read. Derived states are rebuilt. Throws `Error` naming the tensor that is missing or of another
+// shape, before any parameter is written.
 void LoadPretrained(Executor& executor, const std::string& path,
                     const std::vector<dsl::WeightSource>& sources);
 

@@ -2,13 +2,13 @@
 // has computed, so that a difference belongs to that node alone and does not grow along the way.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "frontend/driver/agreement.h"
 #include "ir/graph.h"
 #include "ir/tensor.h"
+
+#include <map>
+#include <string>
+#include <vector>
 
 namespace stator {
 

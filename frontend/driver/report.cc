@@ -1,19 +1,18 @@
 #include "frontend/driver/report.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cmath>
-#include <cstdarg>
-#include <cstring>
-#include <fstream>
-
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
 #include "ir/base/error.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
 
 namespace stator {
 namespace {
@@ -59,33 +58,6 @@ void KeepUpTo(const std::string& path, int64_t last) {
 }
 
 }  // namespace
-
-std::string Format(const char* format, ...) {
-  char text[512];
-  va_list args;
-  va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  return text;
-}
-
-std::string FormatBytes(double bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  while (bytes >= 1024 && unit < 4) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? Format("%.0f B", bytes) : Format("%.1f %s", bytes, kUnits[unit]);
-}
-
-std::string FormatCount(int64_t n) {
-  std::string text = std::to_string(n);
-  for (auto at = static_cast<int64_t>(text.size()) - 3; at > (n < 0 ? 1 : 0); at -= 3) {
-    text.insert(at, ",");
-  }
-  return text;
-}
 
 Report::Report(const Options& options) : options_(options) {
   terminal_ = isatty(fileno(options_.out));
@@ -135,10 +107,13 @@ void Report::Step(const StepReport& r) {
     Line(line);
   }
   if (metrics_) {
-    Record(PrintJson(Json::Object{{"step", r.step}, {"loss", Number(m.loss)},
+    Record(PrintJson(Json::Object{{"step", r.step},
+                                  {"loss", Number(m.loss)},
                                   {"grad_norm", Number(m.grad_norm)},
-                                  {"lr", Number(m.learning_rate)}, {"finite", m.finite},
-                                  {"ms", Number(seconds * 1e3)}, {"tokens", r.tokens}}));
+                                  {"lr", Number(m.learning_rate)},
+                                  {"finite", m.finite},
+                                  {"ms", Number(seconds * 1e3)},
+                                  {"tokens", r.tokens}}));
   }
   if (terminal_) Progress(r, seconds);
 }

@@ -2,19 +2,14 @@
 // keeps every figure to the last bit.
 #pragma once
 
+#include "frontend/driver/format.h"
+#include "frontend/driver/trainer.h"
+
 #include <cstdint>
 #include <cstdio>
 #include <string>
 
-#include "frontend/driver/trainer.h"
-
 namespace stator {
-
-// "12.3 MiB"; "2,576,674".
-std::string FormatBytes(double bytes);
-std::string FormatCount(int64_t n);
-// printf into a string.
-[[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...);
 
 struct StepReport {
   int64_t step = 0;  // updates so far, this one included
@@ -28,7 +23,7 @@ class Report {
   struct Options {
     FILE* out = stdout;
     int64_t max_iters = 0;
-    int64_t log_interval = 0;    // 0: every update in a file, every tenth part of a run on a terminal
+    int64_t log_interval = 0;  // 0: every update in a file, every tenth part of a run on a terminal
     double flops_per_token = 0;  // with peak_flops: model flops utilization is shown
     double peak_flops = 0;       // per second; 0: not known
     std::string metrics_path;    // "": none

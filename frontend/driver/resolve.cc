@@ -1,9 +1,9 @@
 #include "frontend/driver/resolve.h"
 
-#include <algorithm>
-
 #include "frontend/driver/checkpoint.h"
 #include "ir/base/error.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -17,8 +17,8 @@ void Apply(TrainConfig& config, const ConfigSources& sources) {
 
 // Where and how a run goes on is for today's flags to say; what it computes is for the checkpoint.
 bool FromCheckpoint(const ConfigKey& key) {
-  constexpr std::string_view kToday[] = {"device", "threads", "mode", "fuse", "compile_cache",
-                                         "out_dir", "resume"};
+  constexpr std::string_view kToday[] = {"device",        "threads", "mode",  "fuse",
+                                         "compile_cache", "out_dir", "resume"};
   return std::find(std::begin(kToday), std::end(kToday), key.name) == std::end(kToday);
 }
 
@@ -63,15 +63,17 @@ TrainConfig ResolveForCheckpoint(const ConfigSources& sources) {
 
 std::string ApplyDeviceDefaults(TrainConfig& config, const Target& target) {
   if (target.kind() != DeviceKind::kCuda) return "";
-  const std::pair<const char*, const char*> defaults[] = {
-      {"n_layer", "6"}, {"n_head", "6"}, {"n_embd", "384"}, {"block_size", "256"},
-      {"batch_size", "64"}, {"dropout", "0.2"}};
+  const std::pair<const char*, const char*> defaults[] = {{"n_layer", "6"},
+                                                          {"n_head", "6"},
+                                                          {"n_embd", "384"},
+                                                          {"block_size", "256"},
+                                                          {"batch_size", "64"}};
   for (const auto& [key, text] : defaults) {
     // One of them alone may not fit the others.
     if (config.given.contains(key)) return "";
   }
   for (const auto& [key, text] : defaults) SetConfigText(config, key, text, "default on a GPU");
-  return "6 layers of width 384, block 256, batch 64, dropout 0.2: the default where there is a GPU";
+  return "6 layers of width 384, block 256, batch 64: the default where there is a GPU";
 }
 
 DType ComputeDType(const TrainConfig& config, const Target& target) {

@@ -1,12 +1,12 @@
-// Which value holds for each key: defaults, then what the checkpoint says when a run resumes, then the
-// TOML file, then flags.
+// Which value holds for each key: defaults, then what the checkpoint says when a run resumes, then
+// the TOML file, then flags.
 #pragma once
-
-#include <string>
-#include <vector>
 
 #include "frontend/driver/config.h"
 #include "frontend/driver/device.h"
+
+#include <string>
+#include <vector>
 
 namespace stator {
 
@@ -19,14 +19,14 @@ struct ConfigSources {
   std::vector<Flag> flags;
 };
 
-// Throws `Error` (kInvalidArgument) for a bad key or value, for --resume without a checkpoint, and for a
-// resumed model that differs from the checkpoint's.
+// Throws `Error` (kInvalidArgument) for a bad key or value, for --resume without a checkpoint, and
+// for a resumed model that differs from the checkpoint's.
 TrainConfig ResolveConfig(const ConfigSources& sources);
 // The same for reading a checkpoint back: it must be there, and gives the model.
 TrainConfig ResolveForCheckpoint(const ConfigSources& sources);
 
-// A larger default model where there is a GPU, for the keys that nobody gave. Returns what was chosen
-// and why, "" when nothing was.
+// A larger default model where there is a GPU, for the keys that nobody gave. Returns what was
+// chosen and why, "" when nothing was.
 std::string ApplyDeviceDefaults(TrainConfig& config, const Target& target);
 
 // dtype, with "auto" decided by the device.

@@ -1,12 +1,12 @@
 // Filling a plan's states: from a checkpoint, or from initializers.
-#include <cstring>
-#include <functional>
-
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/safetensors.h"
 #include "frontend/dsl/initializer.h"
 #include "ir/base/error.h"
 #include "ir/training.h"
+
+#include <cstring>
+#include <functional>
 
 namespace stator {
 namespace {
@@ -14,7 +14,8 @@ namespace {
 const TensorInfo& Lookup(const SafetensorsFile& file, const StateEntry& state) {
   const TensorInfo* tensor = file.Find(state.name);
   if (!tensor) {
-    Fail(ErrorCode::kInvalidArgument, file.path(), " has no '", state.name, "', which this model needs");
+    Fail(ErrorCode::kInvalidArgument, file.path(), " has no '", state.name,
+         "', which this model needs");
   }
   if (tensor->type != state.type) {
     Fail(ErrorCode::kInvalidArgument, "'", state.name, "' is ", tensor->type.ToString(), " in ",
@@ -27,7 +28,8 @@ void CheckNothingLeft(const Plan& plan, const SafetensorsFile& file) {
   for (const TensorInfo& t : file.tensors()) {
     const StateEntry* state = plan.FindState(t.name);
     if (!state || !IsCheckpointed(*state)) {
-      Fail(ErrorCode::kInvalidArgument, file.path(), " holds '", t.name, "', which this model has not");
+      Fail(ErrorCode::kInvalidArgument, file.path(), " holds '", t.name,
+           "', which this model has not");
     }
   }
 }
@@ -36,14 +38,21 @@ void CheckNothingLeft(const Plan& plan, const SafetensorsFile& file) {
 void Store(DType dtype, float v, char* out) {
   const auto put = [out](auto element) { std::memcpy(out, &element, sizeof element); };
   switch (dtype) {
-    case DType::kF64: return put(static_cast<double>(v));
-    case DType::kF32: return put(v);
+    case DType::kF64:
+      return put(static_cast<double>(v));
+    case DType::kF32:
+      return put(v);
     case DType::kBF16:
-    case DType::kF16: return put(FloatToBits16(dtype, v));
-    case DType::kI64: return put(static_cast<int64_t>(v));
-    case DType::kI32: return put(static_cast<int32_t>(v));
-    case DType::kU32: return put(static_cast<uint32_t>(v));
-    default: Fail(ErrorCode::kUnsupported, "no initializer makes ", Name(dtype));
+    case DType::kF16:
+      return put(FloatToBits16(dtype, v));
+    case DType::kI64:
+      return put(static_cast<int64_t>(v));
+    case DType::kI32:
+      return put(static_cast<int32_t>(v));
+    case DType::kU32:
+      return put(static_cast<uint32_t>(v));
+    default:
+      Fail(ErrorCode::kUnsupported, "no initializer makes ", Name(dtype));
   }
 }
 
@@ -82,7 +91,8 @@ void InitializeStates(Executor& executor, uint64_t seed) {
   for (const StateEntry& s : executor.plan().states) {
     // An executor starts with every state zero.
     if (s.derived || s.init.empty() || s.init == "zeros") continue;
-    executor.WriteState(s.name, RoundTo(s.type.dtype, dsl::Initialize(s.init, s.type, seed, s.name)));
+    executor.WriteState(s.name,
+                        RoundTo(s.type.dtype, dsl::Initialize(s.init, s.type, seed, s.name)));
   }
   const StateEntry* key = executor.plan().FindState(training::kSeed);
   if (key) {
@@ -99,7 +109,8 @@ void RebuildDerivedStates(Executor& executor) {
     return;
   }
   for (const StateEntry& s : plan.states) {
-    STATOR_CHECK(!s.derived, "state ", s.name, " is derived, but the plan has no program to derive it");
+    STATOR_CHECK(!s.derived, "state ", s.name,
+                 " is derived, but the plan has no program to derive it");
   }
 }
 

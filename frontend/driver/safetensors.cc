@@ -1,10 +1,10 @@
 #include "frontend/driver/safetensors.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "frontend/driver/json.h"
 #include "ir/base/error.h"
+
+#include <algorithm>
+#include <utility>
 
 namespace stator {
 namespace {
@@ -13,10 +13,10 @@ constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the reference implementatio
 constexpr std::string_view kMetadata = "__metadata__";
 
 constexpr std::pair<DType, std::string_view> kDTypes[] = {
-    {DType::kF64, "F64"},       {DType::kF32, "F32"},       {DType::kBF16, "BF16"},
-    {DType::kF16, "F16"},       {DType::kF8E4M3, "F8_E4M3"}, {DType::kF8E5M2, "F8_E5M2"},
-    {DType::kI64, "I64"},       {DType::kI32, "I32"},       {DType::kU32, "U32"},
-    {DType::kU16, "U16"},       {DType::kU8, "U8"},         {DType::kBool, "BOOL"},
+    {DType::kF64, "F64"}, {DType::kF32, "F32"},        {DType::kBF16, "BF16"},
+    {DType::kF16, "F16"}, {DType::kF8E4M3, "F8_E4M3"}, {DType::kF8E5M2, "F8_E5M2"},
+    {DType::kI64, "I64"}, {DType::kI32, "I32"},        {DType::kU32, "U32"},
+    {DType::kU16, "U16"}, {DType::kU8, "U8"},          {DType::kBool, "BOOL"},
 };
 
 std::string_view SafetensorsName(DType dtype) {
@@ -40,7 +40,8 @@ const Json::Array& Integers(const Json& tensor, std::string_view key, const std:
   if (!array) Fail(ErrorCode::kParse, what, ": no array '", key, "'");
   for (const Json& e : *array) {
     const int64_t* v = e.As<int64_t>();
-    if (!v || *v < 0) Fail(ErrorCode::kParse, what, ": '", key, "' holds something that is no size");
+    if (!v || *v < 0)
+      Fail(ErrorCode::kParse, what, ": '", key, "' holds something that is no size");
   }
   return *array;
 }

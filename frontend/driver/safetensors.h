@@ -2,14 +2,14 @@
 // length, a JSON header that gives every tensor's dtype, shape and byte range, then the bytes.
 #pragma once
 
+#include "frontend/driver/file.h"
+#include "ir/type.h"
+
 #include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "frontend/driver/file.h"
-#include "ir/type.h"
 
 namespace stator {
 
@@ -23,7 +23,8 @@ struct TensorInfo {
 // exactly what the shapes say and that cover the data without overlap or hole.
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(const std::string& path);  // throws `Error` (kIo, kParse) naming the file
+  explicit SafetensorsFile(
+      const std::string& path);  // throws `Error` (kIo, kParse) naming the file
 
   const std::string& path() const { return file_.path(); }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // by offset

@@ -1,13 +1,13 @@
 #include "frontend/driver/sample.h"
 
+#include "frontend/driver/random_bits.h"
+#include "frontend/driver/trainer.h"
+#include "ir/base/error.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
-
-#include "frontend/driver/random_bits.h"
-#include "frontend/driver/trainer.h"
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {

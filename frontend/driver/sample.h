@@ -1,14 +1,14 @@
 // Drawing text from a trained model, token by token.
 #pragma once
 
+#include "frontend/driver/config.h"
+#include "runtime/executor.h"
+
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "frontend/driver/config.h"
-#include "runtime/executor.h"
 
 namespace stator {
 
@@ -19,12 +19,13 @@ struct SampleOptions {
   uint64_t seed = 0;
 };
 
-// The token drawn from softmax(logits / temperature) with the random number of (seed, position): the
-// same logits give the same token. Ties go to the smaller id.
+// The token drawn from softmax(logits / temperature) with the random number of (seed, position):
+// the same logits give the same token. Ties go to the smaller id.
 int32_t DrawToken(std::span<const float> logits, const SampleOptions& options, int64_t position);
 
 // Runs the program "forward" (ForwardModel in models.h) once a token, over the last T tokens, and
-// hands each drawn token to `on_token` until that returns false. Throws `Error` for an empty prompt.
+// hands each drawn token to `on_token` until that returns false. Throws `Error` for an empty
+// prompt.
 void Sample(Executor& executor, std::vector<int32_t> prompt, const SampleOptions& options,
             const std::function<bool(int32_t token)>& on_token);
 

@@ -1,10 +1,5 @@
 // Where token ids come from: bytes of text in memory, mapped token files, and what a bigram model
 // would make of them.
-#include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
-
 #include "frontend/driver/data.h"
 #include "ir/base/error.h"
 
@@ -12,6 +7,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
 
 namespace stator {
 namespace {

@@ -1,10 +1,5 @@
 #include "frontend/driver/train.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <filesystem>
-
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/data.h"
 #include "frontend/driver/interrupt.h"
@@ -16,6 +11,13 @@
 #include "frontend/driver/trainer.h"
 #include "ir/base/error.h"
 
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
 namespace stator {
 namespace {
 
@@ -26,7 +28,9 @@ double Now() {
 }
 
 DataOptions MakeDataOptions(const TrainConfig& c) {
-  return {.files = c.data, .val_files = c.val_data, .val_fraction = c.val_fraction,
+  return {.files = c.data,
+          .val_files = c.val_data,
+          .val_fraction = c.val_fraction,
           .width = c.data_dtype == "uint32" ? TokenWidth::kU32 : TokenWidth::kU16};
 }
 
@@ -81,10 +85,12 @@ TrainResult TrainingRun::Run() {
   const Plan plan = std::move(planned.compiled.plan);
   std::filesystem::create_directories(config_.out_dir);
   report_ = std::make_unique<Report>(Report::Options{
-      .max_iters = config_.max_iters, .log_interval = config_.log_interval,
+      .max_iters = config_.max_iters,
+      .log_interval = config_.log_interval,
       .flops_per_token = FlopsPerToken(config_, planned.parameters),
       .peak_flops = device_.target->peak_flops(ComputeDType(config_, *device_.target)),
-      .metrics_path = config_.out_dir + "/metrics.jsonl", .first_step = result_.iteration});
+      .metrics_path = config_.out_dir + "/metrics.jsonl",
+      .first_step = result_.iteration});
   if (!chosen.empty()) report_->Header("defaults", chosen);
 
   const double start = Now();
@@ -101,8 +107,9 @@ TrainResult TrainingRun::Run() {
       report_->Header("weights", config_.init_from);
     }
     if (!checkpoint.empty()) {
-      report_->Header("note", StrCat(checkpoint, " is of an earlier run; this run's first checkpoint ",
-                                     "replaces it (--resume would go on from it)"));
+      report_->Header("note",
+                      StrCat(checkpoint, " is of an earlier run; this run's first checkpoint ",
+                             "replaces it (--resume would go on from it)"));
     }
   }
   const InterruptScope interrupts;
@@ -114,29 +121,31 @@ void TrainingRun::PrintHeader(const PlannedModel& planned, double load_seconds) 
   const TrainConfig& c = config_;
   const Target& target = *device_.target;
   const Plan& plan = trainer_->plan();
-  report_->Header("model", StrCat(c.model, ", ", c.n_layer, " layers, ", c.n_head, " heads, width ",
-                                  c.n_embd, ", block ", c.block_size, ", ",
-                                  FormatCount(planned.parameters), " parameters, ",
-                                  Name(ComputeDType(c, target))));
+  report_->Header(
+      "model", StrCat(c.model, ", ", c.n_layer, " layers, ", c.n_head, " heads, width ", c.n_embd,
+                      ", block ", c.block_size, ", ", FormatCount(planned.parameters),
+                      " parameters, ", Name(ComputeDType(c, target))));
   report_->Header("data", StrCat(data_.description, "; ", FormatCount(data_.train->size()),
                                  " to train, ", FormatCount(data_.val->size()), " to validate"));
-  report_->Header("device", StrCat(target.name(), device_.why.empty() ? "" : " (", device_.why,
-                                   device_.why.empty() ? "" : ")"));
+  const int64_t threads = c.threads ? c.threads : omp_get_max_threads();
+  const std::string cores =
+      target.kind() == DeviceKind::kCpu ? StrCat(", ", threads, " threads") : "";
+  report_->Header("device", StrCat(target.name(), cores, device_.why.empty() ? "" : " (",
+                                   device_.why, device_.why.empty() ? "" : ")"));
   const MemoryReport memory = trainer_->executor().memory();
-  report_->Header("memory", StrCat(FormatBytes(memory.state), " of states, ",
-                                   FormatBytes(memory.arena), " of scratch, ",
-                                   FormatBytes(memory.io), " of inputs and outputs, ",
-                                   FormatBytes(memory.libraries), " in libraries"));
+  report_->Header("memory",
+                  StrCat(FormatBytes(memory.state), " of states, ", FormatBytes(memory.arena),
+                         " of scratch, ", FormatBytes(memory.io), " of inputs and outputs, ",
+                         FormatBytes(memory.libraries), " in libraries"));
   size_t steps = 0;
   for (const Program& p : plan.programs) steps += p.steps.size();
-  report_->Header("compiled",
-                  StrCat(Format("%.2f s: %.2f s in passes, %.2f s emitting, %.2f s loading; ",
-                                planned.compiled.pass_seconds + planned.compiled.build_seconds +
-                                    load_seconds,
-                                planned.compiled.pass_seconds, planned.compiled.build_seconds,
-                                load_seconds),
-                         plan.programs.size(), " programs of ", steps, " steps, ",
-                         plan.kernels.size(), " kernels"));
+  report_->Header(
+      "compiled",
+      StrCat(Format("%.2f s: %.2f s in passes, %.2f s emitting, %.2f s loading; ",
+                    planned.compiled.pass_seconds + planned.compiled.build_seconds + load_seconds,
+                    planned.compiled.pass_seconds, planned.compiled.build_seconds, load_seconds),
+             plan.programs.size(), " programs of ", steps, " steps, ", plan.kernels.size(),
+             " kernels"));
   for (const std::string& note : plan.notes) report_->Header("note", note);
   if (target.peak_flops(ComputeDType(c, target)) > 0) {
     report_->Header("MFU", Format("by PaLM's formula: %.4g flops a token (6N + 12 L H Q T) of %.4g "
@@ -145,9 +154,10 @@ void TrainingRun::PrintHeader(const PlannedModel& planned, double load_seconds) 
                                   target.peak_flops(ComputeDType(c, target))));
   }
   if (data_.bytes) {
-    report_->Header("bigram", Format("byte-bigram entropy %.4f nats/byte: the validation text by the "
-                                     "training text's counts (by its own: %.4f)",
-                                     bigram_.val, bigram_.val_own));
+    report_->Header("bigram",
+                    Format("byte-bigram entropy %.4f nats/byte: the validation text by the "
+                           "training text's counts (by its own: %.4f)",
+                           bigram_.val, bigram_.val_own));
   }
 }
 
@@ -169,7 +179,8 @@ void TrainingRun::Loop() {
   while (trainer_->in_flight() > 0) TakeUpdate();
   result_.signal = InterruptScope::Pending();
   if (result_.signal != 0) {
-    report_->Line(StrCat("interrupted after ", result_.iteration, " updates; once more ends at once"));
+    report_->Line(
+        StrCat("interrupted after ", result_.iteration, " updates; once more ends at once"));
     Save();
     return;
   }
@@ -196,8 +207,8 @@ void TrainingRun::TakeUpdate() {
   const double now = Now();
   const int64_t tokens =
       config_.batch_size * config_.block_size * config_.gradient_accumulation_steps;
-  report_->Step({.step = ++reported_, .metrics = metrics, .seconds = now - last_end_,
-                 .tokens = tokens});
+  report_->Step(
+      {.step = ++reported_, .metrics = metrics, .seconds = now - last_end_, .tokens = tokens});
   last_end_ = now;
   CheckFinite(metrics, reported_);
 }
@@ -207,27 +218,28 @@ void TrainingRun::CheckFinite(const Metrics& metrics, int64_t step) {
     skipped_ = 0;
     return;
   }
-  report_->Line(metrics.finite
-                    ? Format("step %lld: the loss is %g", static_cast<long long>(step), metrics.loss)
-                    : Format("step %lld: the gradient norm is %g; nothing was updated",
-                             static_cast<long long>(step), metrics.grad_norm));
+  report_->Line(metrics.finite ? Format("step %lld: the loss is %g", static_cast<long long>(step),
+                                        metrics.loss)
+                               : Format("step %lld: the gradient norm is %g; nothing was updated",
+                                        static_cast<long long>(step), metrics.grad_norm));
   if (++skipped_ < kMaxSkipped) return;
-  Fail(ErrorCode::kInvalidArgument, "no finite gradient in ", skipped_, " updates up to step ", step,
-       "; a lower learning_rate than ", config_.learning_rate, " or more warmup_iters may help");
+  Fail(ErrorCode::kInvalidArgument, "no finite gradient in ", skipped_, " updates up to step ",
+       step, "; a lower learning_rate than ", config_.learning_rate,
+       " or more warmup_iters may help");
 }
 
-// The last evaluation covers the validation split once, where that takes no more than eight times as
-// long as the others.
+// The last evaluation covers the validation split once, where that takes no more than eight times
+// as long as the others.
 void TrainingRun::Evaluate(bool last) {
   const int64_t tokens = config_.batch_size * config_.block_size;
   const int64_t whole = (data_.val->size() + tokens - 1) / tokens;
-  const int64_t count =
-      last ? std::max(config_.eval_iters, std::min(whole, 8 * config_.eval_iters)) : config_.eval_iters;
+  const int64_t count = last ? std::max(config_.eval_iters, std::min(whole, 8 * config_.eval_iters))
+                             : config_.eval_iters;
   double sum = 0, weight = 0;
   for (int64_t i = 0; i < count && InterruptScope::Pending() == 0; ++i) {
     const Batch batch = val_->Even(i, count);
-    const Metrics m =
-        trainer_->Evaluate({{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}});
+    const Metrics m = trainer_->Evaluate(
+        {{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}});
     sum += static_cast<double>(m.loss) * m.weight;
     weight += m.weight;
   }

@@ -8,10 +8,10 @@
 namespace stator {
 
 struct TrainResult {
-  int64_t iteration = 0;   // updates attempted over all runs
-  double val_loss = 0;     // of the last evaluation, nats a token
-  double bigram = 0;       // ByteBigramEntropy(...).val; 0 when the data is not text
-  int signal = 0;          // the signal that ended the run; 0: it ran to its end
+  int64_t iteration = 0;  // updates attempted over all runs
+  double val_loss = 0;    // of the last evaluation, nats a token
+  double bigram = 0;      // ByteBigramEntropy(...).val; 0 when the data is not text
+  int signal = 0;         // the signal that ended the run; 0: it ran to its end
 };
 
 // Prints to stdout and writes checkpoints and metrics under config.out_dir. Throws `Error`.

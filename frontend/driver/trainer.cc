@@ -1,10 +1,10 @@
 #include "frontend/driver/trainer.h"
 
-#include <cstring>
-
 #include "frontend/driver/checkpoint.h"
 #include "ir/base/error.h"
 #include "ir/training.h"
+
+#include <cstring>
 
 namespace stator {
 namespace {

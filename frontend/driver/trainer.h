@@ -1,5 +1,5 @@
-// Trainer: a compiled model with its states, one update at a time. What `stator train` stands on, and
-// what a program of one's own uses:
+// Trainer: a compiled model with its states, one update at a time. What `stator train` stands on,
+// and what a program of one's own uses:
 //
 //   dsl::Model m("mlp");
 //   ... m.SetLoss(loss);
@@ -7,16 +7,16 @@
 //   const Metrics metrics = trainer.Step({{"x", AsBytes(x)}, {"y", AsBytes(y)}});
 #pragma once
 
+#include "frontend/driver/compile.h"
+#include "frontend/dsl/model.h"
+#include "frontend/dsl/optimizer.h"
+#include "runtime/executor.h"
+
 #include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "frontend/driver/compile.h"
-#include "frontend/dsl/model.h"
-#include "frontend/dsl/optimizer.h"
-#include "runtime/executor.h"
 
 namespace stator {
 
@@ -30,11 +30,11 @@ Bytes AsBytes(const std::vector<T>& elements) {
 using Feed = std::map<std::string, Bytes>;
 
 struct Metrics {
-  float loss = 0;        // mean over the micro-batches, weighted by their token counts
-  float weight = 0;      // tokens counted; 0 when the loss does not count
-  float grad_norm = 0;   // before clipping
+  float loss = 0;       // mean over the micro-batches, weighted by their token counts
+  float weight = 0;     // tokens counted; 0 when the loss does not count
+  float grad_norm = 0;  // before clipping
   float learning_rate = 0;
-  bool finite = true;    // false: the norm was not finite, and the update was skipped
+  bool finite = true;  // false: the norm was not finite, and the update was skipped
 };
 
 struct TrainerOptions {

@@ -1,14 +1,14 @@
 // The program `stator` as a user runs it.
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <filesystem>
-
 #include "frontend/driver/file.h"
 #include "tests/e2e/run_support.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
 
 namespace stator {
 namespace {

@@ -1,16 +1,17 @@
 #include "tests/e2e/run_support.h"
 
-#include <fstream>
-
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
+
+#include <fstream>
 
 namespace stator {
 
 std::string SmallText() {
   const std::vector<std::string> subjects = {"the stator", "a rotor", "the old engine", "no one"};
-  const std::vector<std::string> verbs = {" stands still while ", " turns because ", " waits until "};
+  const std::vector<std::string> verbs = {" stands still while ", " turns because ",
+                                          " waits until "};
   std::string text;
   for (size_t i = 0; i < 400; ++i) {
     text += subjects[i * i % 4] + verbs[i % 3] + subjects[(i * 7 + i / 5) % 4] + " goes round.\n";

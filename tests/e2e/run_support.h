@@ -1,11 +1,11 @@
 // Small training runs for the end-to-end tests.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "frontend/driver/train.h"
 #include "tests/frontend/driver/driver_support.h"
+
+#include <string>
+#include <vector>
 
 namespace stator {
 

@@ -1,6 +1,4 @@
 // Low-precision copies of parameters stay equal to their masters, rounded.
-#include <cstring>
-
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/device.h"
 #include "frontend/driver/models.h"
@@ -8,6 +6,8 @@
 #include "tests/e2e/run_support.h"
 
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 namespace stator {
 namespace {

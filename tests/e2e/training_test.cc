@@ -1,13 +1,13 @@
 // The whole chain on the CPU: text in, a trained model out.
-#include <csignal>
-#include <cmath>
-#include <thread>
-
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/resolve.h"
 #include "tests/e2e/run_support.h"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+#include <thread>
 
 namespace stator {
 namespace {
@@ -27,11 +27,12 @@ class Training : public testing::Test {
     RunTraining(config);
     stopped.max_iters = stop;
     RunTraining(stopped);
-    const TrainConfig resumed = ResolveConfig(
-        {.toml = "", .flags = {{"out_dir", {stopped.out_dir}},
-                               {"resume", {"true"}},
-                               {"device", {"cpu"}},
-                               {"max_iters", {std::to_string(config.max_iters)}}}});
+    const TrainConfig resumed =
+        ResolveConfig({.toml = "",
+                       .flags = {{"out_dir", {stopped.out_dir}},
+                                 {"resume", {"true"}},
+                                 {"device", {"cpu"}},
+                                 {"max_iters", {std::to_string(config.max_iters)}}}});
     EXPECT_EQ(resumed.n_embd, config.n_embd);
     EXPECT_EQ(RunTraining(resumed).iteration, config.max_iters);
     EXPECT_EQ(ReadSteps(config.out_dir), ReadSteps(stopped.out_dir));

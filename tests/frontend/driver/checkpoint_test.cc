@@ -1,15 +1,14 @@
 #include "frontend/driver/checkpoint.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstring>
-
 #include "frontend/driver/file.h"
 #include "tests/frontend/driver/driver_support.h"
 #include "tests/frontend/driver/fake_executor.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
 
 namespace stator {
 namespace {
@@ -18,7 +17,8 @@ namespace fs = std::filesystem;
 
 std::vector<StateEntry> States() {
   std::vector<StateEntry> states = {F32State("w", 3, "parameter"), F32State("w.m", 3, "moment"),
-                                    F32State("grad/w", 3, "gradient"), F32State("w.bf16", 3, "shadow")};
+                                    F32State("grad/w", 3, "gradient"),
+                                    F32State("w.bf16", 3, "shadow")};
   states[3].type.dtype = DType::kBF16;
   states[3].derived = true;
   return states;
@@ -181,7 +181,8 @@ TEST(InitializeStates, depends_on_seed_and_name) {
     states[0].init = states[1].init = "normal(0.02)";
     FakeExecutor with_init(states);
     InitializeStates(with_init, seed);
-    return std::vector{with_init.ReadState("a"), with_init.ReadState("b"), with_init.ReadState("a.m")};
+    return std::vector{with_init.ReadState("a"), with_init.ReadState("b"),
+                       with_init.ReadState("a.m")};
   };
   EXPECT_EQ(make(1), make(1));
   EXPECT_NE(make(1)[0], make(2)[0]);

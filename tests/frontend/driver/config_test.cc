@@ -107,10 +107,11 @@ TEST(Config, flags_override_the_file) {
 
 TEST(Config, resuming_without_a_checkpoint_is_refused) {
   TempDir dir;
-  EXPECT_HAS(ErrorOf([&] {
-                ResolveConfig({.toml = "", .flags = {{"resume", {"true"}}, {"out_dir", {dir / "o"}}}});
-              }),
-              "there is no checkpoint in");
+  EXPECT_HAS(
+      ErrorOf([&] {
+        ResolveConfig({.toml = "", .flags = {{"resume", {"true"}}, {"out_dir", {dir / "o"}}}});
+      }),
+      "there is no checkpoint in");
 }
 
 }  // namespace

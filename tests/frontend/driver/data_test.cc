@@ -1,12 +1,12 @@
 #include "frontend/driver/data.h"
 
-#include <cmath>
-#include <cstring>
-
 #include "frontend/driver/file.h"
 #include "tests/frontend/driver/driver_support.h"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
 
 namespace stator {
 namespace {
@@ -86,10 +86,9 @@ TEST(Data, token_files_are_read_raw_or_after_a_header) {
   EXPECT_EQ(TokenFile(dir / "head.bin", TokenWidth::kU16)->size(), 3);
   WriteFileAtomically(dir / "cut.bin", with_header.substr(0, 1028));
   EXPECT_HAS(ErrorOf([&] { TokenFile(dir / "cut.bin", TokenWidth::kU16); }),
-              "the header names 3 tokens, the file holds 2");
+             "the header names 3 tokens, the file holds 2");
   WriteFileAtomically(dir / "odd.bin", "abc");
-  EXPECT_HAS(ErrorOf([&] { TokenFile(dir / "odd.bin", TokenWidth::kU16); }),
-              "no whole number");
+  EXPECT_HAS(ErrorOf([&] { TokenFile(dir / "odd.bin", TokenWidth::kU16); }), "no whole number");
 }
 
 TEST(Data, text_and_token_files_do_not_mix) {
@@ -97,11 +96,11 @@ TEST(Data, text_and_token_files_do_not_mix) {
   WriteFileAtomically(dir / "a", "abc");
   WriteFileAtomically(dir / "b.bin", "ab");
   EXPECT_HAS(ErrorOf([&] {
-                DataOptions options;
-                options.files = {dir / "a", dir / "b.bin"};
-                LoadDataset(options);
-              }),
-              "give one kind");
+               DataOptions options;
+               options.files = {dir / "a", dir / "b.bin"};
+               LoadDataset(options);
+             }),
+             "give one kind");
 }
 
 TEST(Data, missing_files_are_named) {
@@ -114,8 +113,7 @@ TEST(Data, missing_files_are_named) {
 TEST(Data, bigram_entropy_by_hand) {
   // Training pairs: ab three times, ba twice. Validation pairs: ab, ba, aa.
   const BigramEntropy e = ByteBigramEntropy(*ByteTokens("ababab"), *ByteTokens("abaa"));
-  const double expected =
-      -(std::log(4.0 / 259) + std::log(3.0 / 258) + std::log(1.0 / 259)) / 3;
+  const double expected = -(std::log(4.0 / 259) + std::log(3.0 / 258) + std::log(1.0 / 259)) / 3;
   EXPECT_NEAR(e.val, expected, 1e-12);
   // By its own counts: a is followed by b or a, once each; b by a.
   EXPECT_NEAR(e.val_own, -(2 * std::log(0.5) + std::log(1.0)) / 3, 1e-12);

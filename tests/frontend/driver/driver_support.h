@@ -1,13 +1,13 @@
 // Helpers of the driver's tests.
 #pragma once
 
-#include <filesystem>
-#include <string>
-
 #include "ir/base/error.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+
+#include <filesystem>
+#include <string>
 
 namespace stator {
 

@@ -1,11 +1,11 @@
 // An executor without a device: states in memory, programs as host functions.
 #pragma once
 
-#include <map>
-#include <utility>
-
 #include "ir/base/error.h"
 #include "runtime/executor.h"
+
+#include <map>
+#include <utility>
 
 namespace stator {
 

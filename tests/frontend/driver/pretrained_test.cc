@@ -1,12 +1,12 @@
 #include "frontend/driver/pretrained.h"
 
-#include <cstring>
-
 #include "frontend/driver/safetensors.h"
 #include "tests/frontend/driver/driver_support.h"
 #include "tests/frontend/driver/fake_executor.h"
 
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 namespace stator {
 namespace {
@@ -47,25 +47,28 @@ class Pretrained : public testing::Test {
 };
 
 TEST_F(Pretrained, parts_are_stacked_and_narrow_floats_widened) {
-  Write({{"model.q.weight", {DType::kBF16, {2, 2}}}, {"model.v.weight", {DType::kF32, {2, 2}}},
+  Write({{"model.q.weight", {DType::kBF16, {2, 2}}},
+         {"model.v.weight", {DType::kF32, {2, 2}}},
          {"b", {DType::kF32, {2}}}});
   LoadPretrained(executor_, path_, {{"qkv/w", {"model.q.weight", "model.v.weight"}, false}});
-  EXPECT_EQ(Floats(executor_.ReadState("qkv/w")),
-            (std::vector<float>{0, 1, 2, 3, 10, 11, 12, 13}));
+  EXPECT_EQ(Floats(executor_.ReadState("qkv/w")), (std::vector<float>{0, 1, 2, 3, 10, 11, 12, 13}));
   EXPECT_EQ(Floats(executor_.ReadState("b")), (std::vector<float>{0, 1}));
 }
 
 TEST_F(Pretrained, transposed_matrices_are_turned_and_the_prefix_may_be_missing) {
   Write({{"c_attn.weight", {DType::kF32, {2, 4}}}, {"c_attn.bias", {DType::kF32, {2}}}});
-  LoadPretrained(executor_, path_, {{"qkv/w", {"transformer.c_attn.weight"}, true},
-                                    {"b", {"transformer.c_attn.bias"}, false}});
+  LoadPretrained(
+      executor_, path_,
+      {{"qkv/w", {"transformer.c_attn.weight"}, true}, {"b", {"transformer.c_attn.bias"}, false}});
   EXPECT_EQ(Floats(executor_.ReadState("qkv/w")), (std::vector<float>{0, 4, 1, 5, 2, 6, 3, 7}));
 }
 
 TEST_F(Pretrained, what_is_missing_or_of_another_shape_is_named_before_any_write) {
   Write({{"b", {DType::kF32, {2}}}});
   EXPECT_HAS(ErrorOf([&] { LoadPretrained(executor_, path_, {}); }), "has no 'qkv/w'");
-  EXPECT_HAS(ErrorOf([&] { LoadPretrained(executor_, path_, {{"qkv/w", {"t.x"}, false}}); }),
+  EXPECT_HAS(ErrorOf([&] {
+               LoadPretrained(executor_, path_, {{"qkv/w", {"t.x"}, false}});
+             }),
              "has no 't.x'");
   Write({{"qkv/w", {DType::kF32, {4, 2}}}, {"b", {DType::kF32, {3}}}});
   EXPECT_HAS(ErrorOf([&] { LoadPretrained(executor_, path_, {}); }),

@@ -1,12 +1,12 @@
 #include "frontend/driver/safetensors.h"
 
-#include <cstring>
-
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
 #include "tests/frontend/driver/driver_support.h"
 
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 namespace stator {
 namespace {
@@ -65,8 +65,7 @@ TEST_F(Safetensors, a_file_without_room_for_its_header_is_refused) {
   WriteRaw(path_, "{}", "", 1000);
   EXPECT_HAS(ErrorOf([&] { SafetensorsFile file(path_); }), "header of 1000 bytes");
   WriteRaw(path_, "{}", "", ~uint64_t{0});
-  EXPECT_HAS(ErrorOf([&] { SafetensorsFile file(path_); }),
-              "header of 18446744073709551615 bytes");
+  EXPECT_HAS(ErrorOf([&] { SafetensorsFile file(path_); }), "header of 18446744073709551615 bytes");
 }
 
 TEST_F(Safetensors, hostile_headers_are_refused) {
@@ -79,25 +78,22 @@ TEST_F(Safetensors, hostile_headers_are_refused) {
   EXPECT_HAS(Reject(R"({"a":7})", ""), "not an object");
   EXPECT_HAS(Reject(R"({"__metadata__":{"k":1}})", ""), "metadata 'k'");
   EXPECT_HAS(Reject(R"({"a":{"dtype":"I16","shape":[1],"data_offsets":[0,2]}})", "ab"),
-              "dtype 'I16' is not supported");
+             "dtype 'I16' is not supported");
   EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,2]}})", "ab"),
-              "'shape' holds something that is no size");
-  EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[1.5],"data_offsets":[0,2]}})", "ab"),
-              "'shape'");
-  EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0]}})", "ab"),
-              "no pair");
-  EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,18446744073709551615]}})",
-                     "ab"),
-              "beyond 64 bits");
+             "'shape' holds something that is no size");
+  EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[1.5],"data_offsets":[0,2]}})", "ab"), "'shape'");
+  EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0]}})", "ab"), "no pair");
+  EXPECT_HAS(
+      Reject(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,18446744073709551615]}})", "ab"),
+      "beyond 64 bits");
 }
 
 TEST_F(Safetensors, sizes_must_match_their_ranges) {
   EXPECT_HAS(Reject(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "abcd"),
-              "f32[2] takes 8 bytes, the header gives it 4");
+             "f32[2] takes 8 bytes, the header gives it 4");
   EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", "abc"),
-              "outside the 3 of data");
-  EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,0]}})", "ab"),
-              "outside");
+             "outside the 3 of data");
+  EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,0]}})", "ab"), "outside");
   // 2^62 * 4 elements of four bytes wrap around to zero.
   EXPECT_HAS(
       Reject(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""),
@@ -106,19 +102,22 @@ TEST_F(Safetensors, sizes_must_match_their_ranges) {
 
 TEST_F(Safetensors, ranges_cover_the_data_once) {
   EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
-                     R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", "abcd"),
-              "tensor 'b' starts");
+                    R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+                    "abcd"),
+             "tensor 'b' starts");
   EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                     R"("b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})", "abc"),
-              "tensor 'b' starts");
+                    R"("b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
+                    "abc"),
+             "tensor 'b' starts");
   EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "abc"),
-              "2 bytes belong to no tensor");
+             "2 bytes belong to no tensor");
 }
 
 TEST_F(Safetensors, a_name_given_twice_is_refused) {
   EXPECT_HAS(Reject(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                     R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "ab"),
-              "'a' is given twice");
+                    R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                    "ab"),
+             "'a' is given twice");
 }
 
 TEST(Json, prints_what_it_parses) {

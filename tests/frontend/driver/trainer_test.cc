@@ -1,13 +1,13 @@
 #include "frontend/driver/trainer.h"
 
-#include <cmath>
-#include <cstring>
-
 #include "frontend/driver/sample.h"
 #include "tests/frontend/driver/driver_support.h"
 #include "tests/frontend/driver/fake_executor.h"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
 
 namespace stator {
 namespace {
@@ -51,7 +51,8 @@ TEST(Trainer, a_plan_of_one_micro_batch_takes_one) {
   executor->AddProgram("train", [](auto&, const auto&) { return OutputMap{{"loss", F32(5)}}; });
   Trainer trainer(std::move(executor));
   EXPECT_EQ(trainer.Step(Feed{}).loss, 5);
-  EXPECT_HAS(ErrorOf([&] { trainer.Step(std::vector<Feed>(2)); }), "one micro-batch an update, got 2");
+  EXPECT_HAS(ErrorOf([&] { trainer.Step(std::vector<Feed>(2)); }),
+             "one micro-batch an update, got 2");
 }
 
 TEST(DrawToken, temperature_zero_takes_the_first_of_the_likeliest) {
@@ -77,7 +78,9 @@ TEST(DrawToken, top_k_draws_among_the_k_likeliest) {
 }
 
 TEST(DrawToken, logits_that_are_not_finite_are_an_error) {
-  EXPECT_HAS(ErrorOf([] { DrawToken(std::vector<float>{NAN, 1}, {.temperature = 1}, 3); }),
+  EXPECT_HAS(ErrorOf([] {
+               DrawToken(std::vector<float>{NAN, 1}, {.temperature = 1}, 3);
+             }),
              "logits at token 3 are not finite");
 }
 
