@@ -31,9 +31,12 @@ std::vector<Group> GroupsOf(const Graph& graph) {
 
 void EmitGroup(PlanBuilder& builder, const Group& group) {
   Node* node = group.nodes[0];
+  for (Node* n : group.nodes) {  // a library call, which others join
+    if (n->op_class() == OpClass::kContraction || n->op_class() == OpClass::kAttention) node = n;
+  }
   switch (node->op_class()) {
     case OpClass::kContraction: builder.AddMatMul(*node); return;
-    case OpClass::kAttention: builder.AddAttention(*node); return;
+    case OpClass::kAttention: builder.AddAttention(*node, group.nodes); return;
     case OpClass::kSort: builder.AddSort(*node); return;
     case OpClass::kScatter: builder.AddSegmentSum(*node); return;
     case OpClass::kScan: builder.AddScan(node); return;

@@ -189,7 +189,7 @@ void PlanBuilder::AddMatMul(const Node& node) {
   AddStep(nodes, std::move(call)).bytes = bytes;
 }
 
-void PlanBuilder::AddAttention(const Node& node) {
+void PlanBuilder::AddAttention(const Node& node, std::span<Node* const> nodes) {
   const OpView op = node.view();
   const auto named = [&](const char* name) {
     const int i = node.op().FindOperand(name);
@@ -204,7 +204,8 @@ void PlanBuilder::AddAttention(const Node& node) {
   Node* self = const_cast<Node*>(&node);
   // A result that nobody reads has no storage: the call leaves it out.
   const auto result = [&](int i) {
-    const bool there = i < node.num_results() && StorageOf(self->result(i)).space != Space::kNone;
+    const bool there = i < node.num_results() &&
+                       StorageOf(ResolveView(self->result(i)).base).space != Space::kNone;
     return there ? TensorOf(self->result(i)) : TensorRef{};
   };
   if (call.backward) {
@@ -228,8 +229,11 @@ void PlanBuilder::AddAttention(const Node& node) {
   double bytes = 0;
   for (const Value& v : node.operands()) bytes += v ? static_cast<double>(v.type().Bytes()) : 0;
   for (int i = 0; i < node.num_results(); ++i) bytes += static_cast<double>(node.type(i).Bytes());
-  Node* const nodes[] = {self};
-  AddStep(nodes, std::move(call)).bytes = bytes;
+  // Named after itself, whatever joins it.
+  std::vector<Node*> named_last(nodes.begin(), nodes.end());
+  std::erase(named_last, self);
+  named_last.push_back(self);
+  AddStep(named_last, std::move(call)).bytes = bytes;
 }
 
 void PlanBuilder::AddSort(const Node& node) {

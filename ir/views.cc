@@ -7,8 +7,57 @@ namespace stator {
 
 bool IsViewNode(const Node& node) { return node.HasFact(fact::kView); }
 
+Node* JoinedCall(const Node& node) {
+  const Node* at = &node;
+  while (true) {
+    const int64_t from = IsViewNode(*at) ? 0 : at->IntFact(fact::kJoins, -1);
+    if (from < 0) return at == &node ? nullptr : const_cast<Node*>(at);
+    at = at->operand(static_cast<int>(from)).node;
+  }
+}
+
+namespace {
+
+// Library calls write all their results, wanted or not.
+bool WritesEveryResult(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::kContraction:
+    case OpClass::kAttention:
+    case OpClass::kSort:
+    case OpClass::kScatter:
+    case OpClass::kCustom: return true;
+    default: return false;
+  }
+}
+
+// The node that `v`, a library call's result, is computed further by inside the call; null if none.
+const Node* JoinedUser(Value v) {
+  if (!WritesEveryResult(v.node->op_class())) return nullptr;
+  for (const Use& u : v.node->uses()) {
+    if (u.node->operand(u.operand) == v && !IsViewNode(*u.node) && u.node->HasFact(fact::kJoins)) return u.node;
+  }
+  return nullptr;
+}
+
+// The part of `concat` that its operand `v` is.
+View WindowIn(const Node& concat, Value v) {
+  const int axis = concat.view().Axis("axis");
+  View window{const_cast<Node&>(concat).result(), 0, DenseStrides(concat.type().shape)};
+  for (const Value& part : concat.operands()) {
+    if (part == v) break;
+    window.at += part.shape()[axis] * window.strides[axis];
+  }
+  return window;
+}
+
+}  // namespace
+
 View ResolveView(Value v) {
-  if (!IsViewNode(*v.node)) return {v, 0, DenseStrides(v.shape())};
+  if (!IsViewNode(*v.node)) {
+    const Node* user = JoinedUser(v);
+    if (user != nullptr && user->Is("concat")) return WindowIn(*user, v);
+    return {v, 0, DenseStrides(v.shape())};
+  }
   View view;
   view.at = v.node->IntFact(fact::kViewOffset, 0);
   view.strides = std::get<Dims>(v.node->facts().find(fact::kStrides)->second);
@@ -54,24 +103,10 @@ bool IsUsedOutsideThroughViews(Value v) {
   return false;
 }
 
-namespace {
-// Library calls write all their results, wanted or not.
-bool WritesEveryResult(OpClass op_class) {
-  switch (op_class) {
-    case OpClass::kContraction:
-    case OpClass::kAttention:
-    case OpClass::kSort:
-    case OpClass::kScatter:
-    case OpClass::kCustom: return true;
-    default: return false;
-  }
-}
-}  // namespace
-
 bool IsMaterialized(Value v) {
   const int region = RegionOf(*v.node);
   if (region < 0) return false;
-  if (WritesEveryResult(v.node->op_class())) return true;
+  if (WritesEveryResult(v.node->op_class())) return JoinedUser(v) == nullptr;
   if (IsUsedOutsideThroughViews(v)) return true;
   for (const Use& u : UsesThroughViews(v)) {
     if (RegionOf(*u.node) != region) return true;

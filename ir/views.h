@@ -18,7 +18,12 @@ struct View {
 // Whether the node carries the `view` fact.
 bool IsViewNode(const Node& node);
 
-// Follows view nodes to the value that owns the storage; a dense view when `v` owns it itself.
+// The node whose library call computes `node` as well (fact `joins`): the contraction to whose
+// result a bias is added, the attention whose results a concat puts side by side. Null for others.
+Node* JoinedCall(const Node& node);
+
+// Follows view nodes to the value that owns the storage; a dense view when `v` owns it itself. The
+// result of a library call that is written into a concat is a window on the concat.
 View ResolveView(Value v);
 
 bool IsDense(const View& view, const Dims& shape);
@@ -32,6 +37,7 @@ std::vector<Use> UsesThroughViews(Value v);
 bool IsUsedOutsideThroughViews(Value v);
 
 // Results of region nodes that need storage: used outside their own region, or outside the graph.
+// Library calls need it for all their results but those that a joined node takes over.
 bool IsMaterialized(Value v);
 
 }  // namespace stator

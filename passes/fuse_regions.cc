@@ -34,6 +34,7 @@ bool IsLiteral(const Node& n) {
 }
 
 bool IsFusible(const Node& n) {
+  if (n.HasFact(fact::kJoins)) return false;  // a library call computes it
   switch (n.op_class()) {
     case OpClass::kElementwise:
     case OpClass::kReduce:
@@ -70,7 +71,11 @@ class Fuser {
     MarkInline();
     for (Node* node : graph_.Nodes()) {
       if (IsViewNode(*node) || inline_.contains(node->id()) || IsLiteral(*node)) continue;
-      Visit(node);
+      if (JoinedCall(*node) != nullptr) {
+        Join(node, Root(region_of_[JoinedCall(*node)->id()]));
+      } else {
+        Visit(node);
+      }
     }
     CopyInlineNodes();
     // Ids in order of first node, so that the text is stable.
@@ -167,6 +172,21 @@ class Fuser {
     const IndexExpr at = vars.AddVar("i", use.node->type().NumElements(), 1);
     const auto [base, pulled] = PullThroughViews(vars, use.node->operand(use.operand), at);
     return base == v && !(pulled == at);
+  }
+
+  // What a library call computes along with its own result is in its region.
+  void Join(Node* node, int region) {
+    Region& r = regions_[region];
+    r.nodes.push_back(node);
+    r.last = place_++;
+    region_of_[node->id()] = region;
+    std::set<int> reads;
+    CollectReads(*node, &reads);
+    for (const int read : reads) {
+      if (region_of_[read] == region) continue;
+      r.reads.insert(read);
+      readers_[read].push_back(region);
+    }
   }
 
   void Visit(Node* node) {

@@ -61,6 +61,8 @@ std::vector<Pass> LowerPasses() {
        SplitReductions},
       {"lower-views", "after the last pass that adds movement; regions form around what is no view",
        LowerViews},
+      {"place-in-concat", "after views are known, and before regions form: a library call writes into the joined buffer",
+       PlaceInConcat},
       {"fuse-regions", "on final nodes: nothing that computes is added after it", FuseRegions},
       {"order-nodes", "of regions, which run as a whole", OrderNodes},
       {"plan-memory", "last: lifetimes are known when the order is", PlanMemory},

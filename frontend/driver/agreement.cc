@@ -2,6 +2,7 @@
 
 #include "codegen/scalar.h"
 #include "ir/base/str.h"
+#include "ir/views.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +17,7 @@ constexpr double kSmallestScale =
 }  // namespace
 
 bool IsExact(const Node& node) {
+  if (JoinedCall(node) != nullptr) return false;
   switch (node.op_class()) {
     case OpClass::kElementwise:
       return !IsExpensive(node) && !node.Is("fma");
@@ -59,6 +61,9 @@ double ToleranceOf(const Node& node) {
   for (int i = 0; i < node.num_results(); ++i) note(node.type(i).dtype);
   const bool library =
       node.op_class() == OpClass::kContraction || node.op_class() == OpClass::kAttention;
+  if (const Node* call = JoinedCall(node)) {
+    return std::max(tolerance * kLibraryFactor, ToleranceOf(*call));
+  }
   return tolerance * (library ? kLibraryFactor : 1);
 }
 

@@ -10,7 +10,7 @@ namespace stator {
 
 // Whether every kernel of the node gives the interpreter's bits: arithmetic that rounds once, folds
 // along the fixed tree, whatever only moves. The others call functions, libraries, or are
-// composites.
+// composites, or a library call computes them on its way out.
 bool IsExact(const Node& node);
 
 // For the others: the largest difference allowed, as a part of the largest element. It goes by the
