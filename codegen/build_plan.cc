@@ -35,7 +35,7 @@ void EmitGroup(PlanBuilder& builder, const Group& group) {
     if (n->op_class() == OpClass::kContraction || n->op_class() == OpClass::kAttention) node = n;
   }
   switch (node->op_class()) {
-    case OpClass::kContraction: builder.AddMatMul(*node); return;
+    case OpClass::kContraction: builder.AddMatMul(*node, group.nodes); return;
     case OpClass::kAttention: builder.AddAttention(*node, group.nodes); return;
     case OpClass::kSort: builder.AddSort(*node); return;
     case OpClass::kScatter: builder.AddSegmentSum(*node); return;

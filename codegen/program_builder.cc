@@ -168,7 +168,23 @@ void PlanBuilder::AddScan(Node* node) {
   AddEmitted(nodes, EmitScan(*node, language_));
 }
 
-void PlanBuilder::AddMatMul(const Node& node) {
+namespace {
+
+// What the call adds to the product: the other operand of the sum that joins it. A bias is looked at
+// as stored, before it is widened and repeated.
+Value Addend(std::span<Node* const> nodes, bool stored) {
+  for (const Node* n : nodes) {
+    if (!n->Is("add") || !n->HasFact(fact::kJoins)) continue;
+    Value v = n->operand(1 - static_cast<int>(n->IntFact(fact::kJoins, 0)));
+    while (stored && (IsViewNode(*v.node) || v.node->Is("cast"))) v = v.node->operand(0);
+    return v;
+  }
+  return {};
+}
+
+}  // namespace
+
+void PlanBuilder::AddMatMul(const Node& node, std::span<Node* const> nodes) {
   if (node.type().NumElements() == 0) return;
   const auto swapped = [](TensorRef t, bool swap) {
     const size_t r = t.strides.size();
@@ -181,11 +197,20 @@ void PlanBuilder::AddMatMul(const Node& node) {
   MatMulCall call;
   call.a = swapped(TensorOf(node.operand(0)), node.view().Bool("transpose_a"));
   call.b = swapped(TensorOf(node.operand(1)), node.view().Bool("transpose_b"));
-  call.d = TensorOf({const_cast<Node*>(&node), 0});
+  call.d = TensorOf(nodes.back()->result());
+  const std::string epilogue = node.StrFact(fact::kEpilogue);
+  if (epilogue == "bias") {
+    call.bias = TensorOf(Addend(nodes, true));
+    call.epilogue = Epilogue::kBias;
+  } else if (epilogue == "accumulate") {
+    call.c = TensorOf(Addend(nodes, false));
+  }
   call.tuning_key = StrCat(call.a.type.ToString(), call.a.strides, "x", call.b.type.ToString(), call.b.strides, "->",
                            call.d.type.ToString());
-  Node* const nodes[] = {const_cast<Node*>(&node)};
-  const double bytes = static_cast<double>(call.a.type.Bytes() + call.b.type.Bytes() + call.d.type.Bytes());
+  double bytes = 0;
+  for (const TensorRef* t : {&call.a, &call.b, &call.c, &call.bias, &call.d}) {
+    if (*t) bytes += static_cast<double>(t->type.Bytes());
+  }
   AddStep(nodes, std::move(call)).bytes = bytes;
 }
 

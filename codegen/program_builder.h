@@ -24,8 +24,8 @@ class PlanBuilder {
 
   void AddKernel(std::span<Node* const> nodes);
   void AddScan(Node* node);
-  void AddMatMul(const Node& node);
   // With what joins the call: `nodes` is the region.
+  void AddMatMul(const Node& node, std::span<Node* const> nodes);
   void AddAttention(const Node& node, std::span<Node* const> nodes);
   void AddSort(const Node& node);
   void AddSegmentSum(const Node& node);

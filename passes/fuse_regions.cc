@@ -70,7 +70,7 @@ class Fuser {
     region_of_.assign(graph_.max_id(), -1);
     MarkInline();
     for (Node* node : graph_.Nodes()) {
-      if (IsViewNode(*node) || inline_.contains(node->id()) || IsLiteral(*node)) continue;
+      if (IsViewNode(*node) || IsInlined(*node) || IsLiteral(*node)) continue;
       if (JoinedCall(*node) != nullptr) {
         Join(node, Root(region_of_[JoinedCall(*node)->id()]));
       } else {
@@ -151,6 +151,9 @@ class Fuser {
     return copy->result(v.index);
   }
 
+  // Marked by this pass, or by an earlier one.
+  bool IsInlined(const Node& n) const { return inline_.contains(n.id()) || n.HasFact(fact::kInline); }
+
   static int64_t WorkOf(const Node& n) {
     return std::max(n.type().NumElements(),
                     n.Is("fold") ? n.operand(0).type().NumElements() : int64_t{0});
@@ -180,6 +183,10 @@ class Fuser {
     r.nodes.push_back(node);
     r.last = place_++;
     region_of_[node->id()] = region;
+    for (const Value& v : node->operands()) {
+      Node* base = ResolveView(v).base.node;
+      if (base->HasFact(fact::kInline)) region_of_[base->id()] = region;
+    }
     std::set<int> reads;
     CollectReads(*node, &reads);
     for (const int read : reads) {
@@ -235,7 +242,7 @@ class Fuser {
       if (!v) continue;
       Node* base = ResolveView(v).base.node;
       while (IsViewNode(*base)) base = base->operand(0).node;
-      if (inline_.contains(base->id())) {
+      if (IsInlined(*base)) {
         CollectReads(*base, reads);
       } else if (!IsLiteral(*base)) {
         node_by_id_[base->id()] = base;

@@ -15,6 +15,8 @@
 //                 then round once, at the end
 //   reductions    f32; so are segment sums
 //   movement      in the dtype that its reader wants
+//   biases        that a product's call can add (passes/fuse_epilogues.cc): of the shadow, as the
+//                 call takes them, added in f32; not with strict numerics
 //   gathers       of the shadow, where the data is a parameter
 //   the update, losses, scalars, and scopes that match keep_f32: f32
 //
@@ -23,6 +25,7 @@
 #include "ir/base/error.h"
 #include "ir/builder.h"
 #include "ir/facts.h"
+#include "passes/analysis/product_bias.h"
 #include "passes/analysis/shadows.h"
 #include "passes/passes.h"
 #include "passes/precision_policy.h"
@@ -47,6 +50,7 @@ class Rewriter {
   Rewriter(Graph& graph, const PassOptions& options)
       : graph_(graph),
         low_(options.compute_dtype),
+        strict_(options.numerics == Numerics::kStrict),
         policy_(graph, options),
         forms_(graph.max_id()),
         b_(graph) {}
@@ -243,11 +247,28 @@ class Rewriter {
                   std::move(attrs)));
   }
 
+  // Whether operand `i` is a bias that the product's own call will add: libraries want it in the
+  // dtype of their result.
+  bool IsProductBias(const Node& n, int i) {
+    if (strict_ || !n.Is("add")) return false;
+    const Value bias = n.operand(i), product = n.operand(1 - i);
+    if (!Managed(bias) || product.node->op_class() != OpClass::kContraction) return false;
+    const Value row = bias.node->op_class() == OpClass::kMovement ? bias.node->operand(0) : bias;
+    const bool parameter = row.node->Is("state") && FormsOf(row).has_low;
+    return parameter && row.type().rank() == 1 && row.shape()[0] == product.shape().back() &&
+           OnlyUseOf(product).node == &n && OnlyLibrariesRead(n.view().out(0), /*views_only=*/false);
+  }
+
   void Elementwise(Node& n) {
     bool rounds = false;
-    for (const Value& v : n.operands()) rounds = rounds || (v && IsActivation(v));
-    const Values results = Create(
-        n, [](int) { return DType::kF32; }, n.attrs());
+    Values operands;
+    for (int i = 0; i < n.num_operands(); ++i) {
+      const Value v = n.operand(i);
+      rounds = rounds || (v && IsActivation(v));
+      operands.push_back(IsProductBias(n, i) ? b_.Cast(Get(v, low_), DType::kF32)
+                                             : Get(v, DType::kF32));
+    }
+    const Values results = b_.Create(n.op().name, operands, n.attrs());
     for (int i = 0; i < n.num_results(); ++i) {
       const Value v = n.result(i);
       if (rounds && Managed(v) && !policy_.IsParameterGradient(v)) {
@@ -287,6 +308,7 @@ class Rewriter {
 
   Graph& graph_;
   const DType low_;
+  const bool strict_;
   PrecisionPolicy policy_;
   std::vector<std::vector<Forms>> forms_;  // by id of the old node, and result
   Builder b_;

@@ -61,6 +61,8 @@ std::vector<Pass> LowerPasses() {
        SplitReductions},
       {"lower-views", "after the last pass that adds movement; regions form around what is no view",
        LowerViews},
+      {"fuse-epilogues", "after views are known, and before fuse-regions, which leaves alone what a library call does",
+       FuseEpilogues},
       {"place-in-concat", "after views are known, and before regions form: a library call writes into the joined buffer",
        PlaceInConcat},
       {"fuse-regions", "on final nodes: nothing that computes is added after it", FuseRegions},

@@ -70,7 +70,8 @@ void ExpectElementwise(const RegionStep& step, Value old, Value v) {
   EXPECT_EQ(old.type().NumElements(), v.type().NumElements());
   for (const Node* node : step.nodes) {
     EXPECT_TRUE(node->op_class() == OpClass::kElementwise || node->op_class() == OpClass::kMovement ||
-                node->op_class() == OpClass::kRandom || node->op_class() == OpClass::kSource)
+                node->op_class() == OpClass::kRandom || node->op_class() == OpClass::kSource ||
+                node->StrFact(fact::kEpilogue) == "accumulate")
         << PrintNode(*node);
     for (const Value operand : node->operands()) {
       if (!operand || ResolveView(operand).base != old) continue;
