@@ -18,12 +18,20 @@ enum class ExecutionMode {
   kGraph,  // capture each program once and replay it (GPU); on a CPU the same as eager
 };
 
+// How matrix products get their algorithms on a GPU, where the tuning file says nothing.
+enum class Tuning {
+  kFirst,   // the library's first proposal
+  kSearch,  // what was recorded on such a device, else the fastest of some, kept in the tuning file
+  kRecord,  // the fastest of some, timed at leisure: for a tuning file to ship
+};
+
 struct ExecutorOptions {
   ExecutionMode mode = ExecutionMode::kGraph;
   int threads = 0;          // CPU threads; 0: what OpenMP would take
   int device = 0;           // GPU ordinal
   std::string cache_dir = {};    // of compiled kernels; "": $STATOR_CACHE, $XDG_CACHE_HOME/stator or ~/.cache/stator
   std::string tuning_file = {};  // GEMM algorithm choices; "": inside the cache directory
+  Tuning tuning = Tuning::kSearch;
   bool fast = false;        // admit non-deterministic library kernels
 };
 

@@ -99,7 +99,7 @@ std::string Unexpected(const CLI::App& command) {
 
 CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CommandLine out;
-  const std::vector<std::string> commands = {"train", "sample", "plan", "check", "doctor"};
+  const std::vector<std::string> commands = {"train", "sample", "plan", "check", "tune", "doctor"};
   if (argc > 1 && argv[1][0] != '-' &&
       std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
     out.text = StrCat("stator: unknown command '", argv[1], "'", DidYouMean(argv[1], commands),
@@ -123,6 +123,8 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   check.add_option("--after", out.check.after, "updates to run before [0]")->check(CLI::NonNegativeNumber);
   check.add_option("--reference", out.check.reference, "ask the interpreter: auto (where it is quick), yes, no")
       ->check(CLI::IsMember({"auto", "yes", "no"}));
+  CLI::App& tune = AddConfigCommand(app, "tune", "time GEMM algorithms for a model on this GPU, and keep the choices", out);
+  tune.add_option("-o,--output", out.output, "tuning file to write or add to")->required();
   CLI::App& doctor = *app.add_subcommand("doctor", "say what was found, what is missing, what cannot work");
   doctor.add_option("--plan", out.plan_file, "a plan file: can it run here?");
   try {

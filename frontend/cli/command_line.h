@@ -9,10 +9,10 @@
 namespace stator {
 
 struct CommandLine {
-  std::string command;    // "train", "plan", "check", "sample", "doctor"; "" when `text` is all there is to do
+  std::string command;    // "train", "plan", "check", "tune", "sample", "doctor"; "" when `text` is all there is to do
   ConfigSources config;
   std::string gpu;        // plan: a recorded device
-  std::string output;     // plan: file to write
+  std::string output;     // plan, tune: file to write
   std::string load;       // plan: file to read instead of compiling
   std::string dump;       // plan: folder for the text after every pass
   bool steps = false;     // plan: list every step

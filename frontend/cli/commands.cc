@@ -71,6 +71,25 @@ int ShowPlan(const CommandLine& line) {
   return 0;
 }
 
+// What the file has already is kept: several models' choices make one table.
+int Tune(const CommandLine& line) {
+  TrainConfig config = ResolveConfig(line.config);
+  ValidateConfig(config);
+  const Device device = ChooseDevice(config.device);
+  if (device.target->kind() != DeviceKind::kCuda) {
+    Fail(ErrorCode::kEnvironment, "tune: there is no GPU to time algorithms on",
+         device.why.empty() ? "" : ": ", device.why);
+  }
+  ApplyDeviceDefaults(config, *device.target);
+  PlannedModel planned = CompileTraining(config, *device.target, TrainsOnBytes(config));
+  ExecutorOptions options = MakeExecutorOptions(config, device);
+  options.tuning = Tuning::kRecord;
+  options.tuning_file = line.output;
+  (void)MakeExecutor(std::move(planned.compiled.plan), options);
+  std::printf("written to %s\n", line.output.c_str());
+  return 0;
+}
+
 int ShowSample(const CommandLine& line) {
   TrainConfig config = ResolveForCheckpoint(line.config);
   const std::string directory = FindCheckpoint(config.out_dir);
@@ -102,6 +121,7 @@ int RunCommand(const CommandLine& line) {
   if (line.command == "train") return Train(line);
   if (line.command == "plan") return ShowPlan(line);
   if (line.command == "check") return RunCheck(ResolveConfig(line.config), line.check) ? 0 : 1;
+  if (line.command == "tune") return Tune(line);
   if (line.command == "sample") return ShowSample(line);
   STATOR_CHECK(line.command == "doctor", "no command is named ", line.command);
   return Doctor(line);

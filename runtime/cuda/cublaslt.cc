@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace stator {
@@ -47,12 +49,18 @@ void FillWithNoise(const DeviceMemory& memory) {
     state = state * 1664525u + 1013904223u;
     word = (state & 0x807f807fu) | 0x3f003f00u;  // signs and mantissas, exponents of 0.5 to 1
   }
-  const int64_t block = static_cast<int64_t>(noise.size()) * 4;
-  for (int64_t at = 0; at < memory.bytes(); at += block) {
-    const size_t bytes = static_cast<size_t>(std::min(memory.bytes() - at, block));
-    CheckCuda(cudaMemcpy(memory.data() + at, noise.data(), bytes, cudaMemcpyHostToDevice),
+  int64_t filled = std::min(memory.bytes(), static_cast<int64_t>(noise.size()) * 4);
+  if (filled == 0) return;
+  CheckCuda(cudaMemcpy(memory.data(), noise.data(), static_cast<size_t>(filled), cudaMemcpyHostToDevice),
+            "fill with noise");
+  while (filled < memory.bytes()) {
+    const int64_t more = std::min(memory.bytes() - filled, filled);
+    CheckCuda(cudaMemcpy(memory.data() + filled, memory.data(), static_cast<size_t>(more),
+                         cudaMemcpyDeviceToDevice),
               "fill with noise");
+    filled += more;
   }
+  CheckCuda(cudaDeviceSynchronize(), "fill with noise");
 }
 
 struct CublasLt::Impl {
@@ -65,13 +73,16 @@ struct CublasLt::Impl {
   void Describe(LtProduct& p, const MatMulCall& call, const SpaceMap& spaces);
   std::vector<cublasLtMatmulAlgo_t> Candidates(const LtProduct& p) const;
   bool Takes(const LtProduct& p, const cublasLtMatmulAlgo_t& algorithm) const;
-  double Time(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm);
+  double Time(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm, int runs);
+  cublasLtMatmulAlgo_t Search(LtProduct& p, const std::string& key);
   cublasLtMatmulAlgo_t Choose(LtProduct& p, const std::string& key);
 
   MatMulOptions options;
   TuningFile tuning;
   cublasLtHandle_t lt = nullptr;
   std::map<std::string, cublasLtMatmulAlgo_t> chosen;
+  CudaStream stream;  // of timing
+  CudaEvent begin, end;
 };
 
 void CublasLt::Impl::Describe(LtProduct& p, const MatMulCall& call, const SpaceMap& spaces) {
@@ -146,50 +157,99 @@ bool CublasLt::Impl::Takes(const LtProduct& p, const cublasLtMatmulAlgo_t& algor
          result.workspaceSize <= static_cast<size_t>(kMatMulWorkspace);
 }
 
-// Milliseconds of a run, the least of three rounds.
-double CublasLt::Impl::Time(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm) {
-  constexpr int kRounds = 3, kRuns = 3;
-  const CudaStream stream = MakeStream();
-  cudaEvent_t raw[2];
-  for (cudaEvent_t& event : raw) CheckCuda(cudaEventCreate(&event), "create an event");
-  const CudaEvent begin(raw[0]), end(raw[1]);
+// Milliseconds of a run, the least of `runs`.
+double CublasLt::Impl::Time(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm, int runs) {
+  if (stream.get() == nullptr) {
+    stream = MakeStream();
+    for (CudaEvent* event : {&begin, &end}) {
+      cudaEvent_t raw = nullptr;
+      CheckCuda(cudaEventCreate(&raw), "create an event");
+      *event = CudaEvent(raw);
+    }
+  }
   p.algorithm = algorithm;
-  p.Enqueue(stream.get());
   float best = 1e30f;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int run = 0; run < runs; ++run) {
     CheckCuda(cudaEventRecord(begin.get(), stream.get()), "time a product");
-    for (int run = 0; run < kRuns; ++run) p.Enqueue(stream.get());
+    p.Enqueue(stream.get());
     CheckCuda(cudaEventRecord(end.get(), stream.get()), "time a product");
     CheckCuda(cudaEventSynchronize(end.get()), "time " + p.name);
     float ms = 0;
     CheckCuda(cudaEventElapsedTime(&ms, begin.get(), end.get()), "time a product");
-    best = std::min(best, ms / kRuns);
+    best = std::min(best, ms);
   }
   return best;
 }
 
-cublasLtMatmulAlgo_t CublasLt::Impl::Choose(LtProduct& p, const std::string& key) {
-  static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmBits));
-  cublasLtMatmulAlgo_t algorithm{};
-  if (const auto tuned = tuning.Find(key)) {
-    std::memcpy(&algorithm, tuned->algorithm.data(), sizeof algorithm);
-    if (Takes(p, algorithm)) return algorithm;
-    Fail(ErrorCode::kEnvironment, p.name, ": the tuning file's algorithm for ", key,
-         " does not run here: remove the file to tune again");
+namespace {
+
+// Loads the algorithm's kernel, which a first launch would otherwise do while the clock runs.
+void Preload(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) {
+  p.algorithm = algorithm;
+  cudaGraph_t graph = nullptr;
+  CheckCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "load a product");
+  p.Enqueue(stream);
+  CheckCuda(cudaStreamEndCapture(stream, &graph), "load a product");
+  (void)cudaGraphDestroy(graph);
+}
+
+}  // namespace
+
+// All candidates once, then those near the best again: a model's products take 0.2 s. The first
+// run of the first candidate warms the operands up and is not counted.
+cublasLtMatmulAlgo_t CublasLt::Impl::Search(LtProduct& p, const std::string& key) {
+  constexpr double kLong = 2;     // milliseconds: of such products fewer candidates are tried
+  constexpr size_t kFew = 4;
+  constexpr double kNear = 1.08;  // a single run may be this much too slow
+  std::vector<cublasLtMatmulAlgo_t> candidates = Candidates(p);
+  std::vector<double> ms;
+  if (options.before_search) std::exchange(options.before_search, {})();
+  (void)Time(p, candidates[0], 1);
+  const int rounds = options.thorough ? 8 : 2;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!options.thorough && i >= kFew && ms[0] > kLong) break;
+    Preload(p, candidates[i], stream.get());
+    ms.push_back(Time(p, candidates[i], options.thorough ? 4 : 1));
   }
-  const std::vector<cublasLtMatmulAlgo_t> candidates = Candidates(p);
-  if (!options.search) return candidates[0];
+  const double limit = *std::min_element(ms.begin(), ms.end()) * kNear;
   TunedChoice choice;
   choice.milliseconds = 1e30;
-  for (const cublasLtMatmulAlgo_t& candidate : candidates) {
-    const double ms = Time(p, candidate);
-    if (ms >= choice.milliseconds) continue;
-    choice.milliseconds = ms;
-    algorithm = candidate;
+  cublasLtMatmulAlgo_t algorithm{};
+  for (size_t i = 0; i < ms.size(); ++i) {
+    if (ms[i] > limit) continue;
+    if (options.thorough || ms[i] < kLong) ms[i] = std::min(ms[i], Time(p, candidates[i], rounds));
+    if (ms[i] >= choice.milliseconds) continue;
+    choice.milliseconds = ms[i];
+    algorithm = candidates[i];
   }
   std::memcpy(choice.algorithm.data(), &algorithm, sizeof algorithm);
   tuning.Put(key, choice);
   return algorithm;
+}
+
+cublasLtMatmulAlgo_t CublasLt::Impl::Choose(LtProduct& p, const std::string& key) {
+  static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmBits));
+  const auto bits = [](const TunedChoice& choice) {
+    cublasLtMatmulAlgo_t algorithm{};
+    std::memcpy(&algorithm, choice.algorithm.data(), sizeof algorithm);
+    return algorithm;
+  };
+  const auto from_file = [&]() -> std::optional<cublasLtMatmulAlgo_t> {
+    const auto tuned = tuning.Find(key);
+    if (!tuned) return std::nullopt;
+    if (Takes(p, bits(*tuned))) return bits(*tuned);
+    Fail(ErrorCode::kEnvironment, p.name, ": the tuning file's algorithm for ", key,
+         " does not run here: remove the file to tune again");
+  };
+  if (const auto known = from_file()) return *known;
+  if (options.recorded) {
+    const auto recorded = FindRecorded(tuning.scope(), key);
+    if (recorded && Takes(p, bits(*recorded))) return bits(*recorded);
+  }
+  if (!options.search) return Candidates(p)[0];
+  tuning.Lock();
+  if (const auto known = from_file()) return *known;  // another process was faster
+  return Search(p, key);
 }
 
 CublasLt::CublasLt(const std::string& device_name, const std::string& tuning_file,

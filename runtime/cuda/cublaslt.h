@@ -6,6 +6,7 @@
 #include "runtime/cuda/step.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,8 +16,11 @@ namespace stator {
 inline constexpr int64_t kMatMulWorkspace = int64_t{32} << 20;
 
 struct MatMulOptions {
-  bool tf32 = false;    // f32 operands rounded to tf32: faster, about 3 digits
-  bool search = false;  // time the heuristic's candidates for problems the tuning file lacks
+  bool tf32 = false;      // f32 operands rounded to tf32: faster, about 3 digits
+  bool search = false;    // time the heuristic's candidates for problems nobody has chosen for
+  bool recorded = false;  // take the choices that came with the program before searching
+  bool thorough = false;  // search at leisure: for a table to record
+  std::function<void()> before_search = {};  // called once, if ever: fills the operands
 };
 
 // Random numbers near 1 in any float dtype: algorithms are timed on these, since a chip runs faster
@@ -25,8 +29,8 @@ void FillWithNoise(const DeviceMemory& memory);
 
 // Chooses among algorithms whose bits repeat from run to run: split-K reductions in a fixed order,
 // in f32. The choice depends on tuning key, problem, device and library version alone: the tuning
-// file's where it has one, the fastest of the heuristic's first eight when searching, else its
-// first.
+// file's where it has one, the recorded one, the fastest of the heuristic's first eight when
+// searching, which goes into the file, else its first.
 class CublasLt {
  public:
   // The tuning file is written by SaveTuning alone.

@@ -67,8 +67,12 @@ void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOpt
   const DeviceInfo device = DescribeDevice(device_);
   const std::string tuning =
       options.tuning_file.empty() ? cache.dir() + "/tuning.json" : options.tuning_file;
+  MatMulOptions noisy = matmul;
+  noisy.before_search = [this] {
+    for (const DeviceMemory* memory : {&state_, &arena_, &io_}) FillWithNoise(*memory);
+  };
   builder_ = std::make_unique<StepBuilder>(
-      plan_, StepBuilderOptions{device.sm, device.name, tuning, cache.dir(), matmul}, cache);
+      plan_, StepBuilderOptions{device.sm, device.name, tuning, cache.dir(), noisy}, cache);
 
   std::vector<int64_t> needs(static_cast<size_t>(streams_->size()), 0);
   for (const Program& program : plan_.programs) {
@@ -78,9 +82,6 @@ void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOpt
     }
   }
   for (const int64_t need : needs) workspaces_.emplace_back(need, "library workspace");
-  if (matmul.search) {
-    for (const DeviceMemory* memory : {&state_, &arena_, &io_}) FillWithNoise(*memory);
-  }
 
   int64_t in = 0, out = 0;
   for (const Program& program : plan_.programs) {
@@ -281,7 +282,11 @@ void CudaExecutor::RunStepwise(const std::string& program,
 size_t CudaExecutor::GraphNodes(const std::string& program) { return Find(program).graph_nodes(); }
 
 std::unique_ptr<Executor> MakeCudaExecutor(Plan plan, const ExecutorOptions& options) {
-  return std::make_unique<CudaExecutor>(std::move(plan), options);
+  MatMulOptions matmul;
+  matmul.search = options.tuning != Tuning::kFirst;
+  matmul.recorded = options.tuning == Tuning::kSearch;
+  matmul.thorough = options.tuning == Tuning::kRecord;
+  return std::make_unique<CudaExecutor>(std::move(plan), options, matmul);
 }
 
 }  // namespace stator
