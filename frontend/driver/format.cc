@@ -27,7 +27,7 @@ std::string FormatBytes(double bytes) {
 std::string FormatCount(int64_t n) {
   std::string text = std::to_string(n);
   for (auto at = static_cast<int64_t>(text.size()) - 3; at > (n < 0 ? 1 : 0); at -= 3) {
-    text.insert(at, ",");
+    text.insert(static_cast<size_t>(at), 1, ',');
   }
   return text;
 }
