@@ -65,10 +65,22 @@ void ElementEmitter::BeginSweep() {
 }
 
 namespace {
-std::string KeyOf(Value v, const std::string& at, const std::vector<std::string>& guards) {
-  return StrCat(v.node->id(), '.', v.index, '@', at, '?', Join(guards, "&"));
+std::string KeyOf(Value v, const std::string& at, const std::string& guard) {
+  return StrCat(v.node->id(), '.', v.index, '@', at, '?', guard);
 }
 }  // namespace
+
+std::string ElementEmitter::GuardText() const {
+  std::string text;
+  for (const Guard& g : guards_) text += StrCat(text.empty() ? "" : " && ", g.text);
+  return text;
+}
+
+int ElementEmitter::GuardDepth() const {
+  int depth = kInvariant;
+  for (const Guard& g : guards_) depth = std::max(depth, g.depth);
+  return depth;
+}
 
 void ElementEmitter::Define(Value v, const IndexExpr& at, const std::string& text) {
   memo_[KeyOf(v, vars_.Text(at), {})] = {text, kInvariant, true};
@@ -88,7 +100,7 @@ std::string ElementEmitter::Emit(Value v, const IndexExpr& at) {
         map.flat ? at : Strided(vars_, at, v.shape(), map.strides, map.at);
     return Emit(v.node->operand(0), inner);
   }
-  const std::string key = KeyOf(v, vars_.Text(at), guards_);
+  const std::string key = KeyOf(v, vars_.Text(at), GuardText());
   if (const auto it = memo_.find(key); it != memo_.end()) {
     last_depth_ = it->second.depth;
     return it->second.text;
@@ -159,13 +171,13 @@ bool ElementEmitter::IsVector(const IndexExpr& at) const {
 std::string ElementEmitter::EmitLoad(Value base, const IndexExpr& at, int* depth) {
   const std::string pointer = args_.Read(base);
   const std::string type = ComputeCType(base.dtype());
-  *depth = vars_.Depth(at);
-  const std::string guard = Join(guards_, " && ");
+  *depth = std::max(vars_.Depth(at), GuardDepth());
+  const std::string guard = GuardText();
   const auto converted = [&](const std::string& element) {
     return base.dtype() == DType::kBool ? StrCat("(", element, " != 0)") : StrCat("st_get(", element, ")");
   };
   const bool cuda = options_.language == Language::kCuda;
-  if (cuda && *depth == kLaneDepth && IsVector(at)) {
+  if (cuda && *depth == kLaneDepth && GuardDepth() < kLaneDepth && IsVector(at)) {
     IndexExpr start;  // without the lane
     start.constant = at.constant;
     for (const auto& term : at.terms) {
@@ -217,8 +229,9 @@ std::string ElementEmitter::EmitConcat(const Node& node, const IndexExpr& at, in
     if (size == 0) continue;
     std::string inside;
     const IndexExpr part = vars_.Window(within, low, size, &inside);
-    if (!inside.empty()) guards_.push_back(StrCat("(", inside, ")"));
+    if (!inside.empty()) guards_.push_back({StrCat("(", inside, ")"), vars_.Depth(within)});
     const std::string value = Emit(node.operand(i), outer * size + part);
+    *depth = std::max(*depth, last_depth_);
     if (!inside.empty()) guards_.pop_back();
     if (inside.empty()) return value;  // the position is known to be in this part
     text += StrCat("(", inside, ") ? ", value, " : ");
@@ -238,7 +251,7 @@ std::string ElementEmitter::EmitPad(const Node& node, const IndexExpr& at, int* 
   std::vector<IndexExpr> index = Delinearize(vars_, at, shape);
   const Dims dense = DenseStrides(from);
   IndexExpr flat;
-  std::vector<std::string> tests;
+  std::vector<Guard> tests;
   for (size_t k = 0; k < shape.size(); ++k) {
     const int64_t step = interior.empty() ? 1 : interior[k] + 1;
     if (shape[k] == from[k] && step == 1) {
@@ -247,21 +260,24 @@ std::string ElementEmitter::EmitPad(const Node& node, const IndexExpr& at, int* 
     }
     std::string inside;
     IndexExpr i = vars_.Window(index[k], low[k], (from[k] - 1) * step + 1, &inside);
-    if (!inside.empty()) tests.push_back(StrCat("(", inside, ")"));
+    if (!inside.empty()) tests.push_back({StrCat("(", inside, ")"), vars_.Depth(index[k])});
     if (step != 1) {
       const IndexExpr rest = vars_.Mod(i, step);
-      if (!(rest == IndexExpr{})) tests.push_back(StrCat("(", vars_.Text(rest), ") == 0"));
+      if (!(rest == IndexExpr{})) tests.push_back({StrCat("(", vars_.Text(rest), ") == 0"), vars_.Depth(rest)});
       i = vars_.Div(i, step);
     }
     flat = flat + i * dense[k];
   }
-  const size_t outer_guards = guards_.size();
+  std::vector<Guard> outer = guards_;
   guards_.insert(guards_.end(), tests.begin(), tests.end());
   const std::string value = Emit(node.operand(0), flat);
-  guards_.resize(outer_guards);
+  *depth = std::max(*depth, last_depth_);
+  guards_ = tests;
+  const std::string inside_all = GuardText();
+  guards_ = std::move(outer);
   if (tests.empty()) return value;
   const std::string name = NewName("x"), type = ComputeCType(node.type().dtype);
-  AddLine(*depth, StrCat("const ", type, " ", name, " = ", Join(tests, " && "), " ? ", value, " : ",
+  AddLine(*depth, StrCat("const ", type, " ", name, " = ", inside_all, " ? ", value, " : ",
                          Literal(node.view().Float("value"), node.type().dtype), ";"));
   return name;
 }
@@ -269,11 +285,11 @@ std::string ElementEmitter::EmitPad(const Node& node, const IndexExpr& at, int* 
 IndexExpr ElementEmitter::DataIndex(const Node& node, Value indices, const IndexExpr& at,
                                     int64_t limit) {
   const std::string id = Emit(indices, at);
-  const int depth = std::max(last_depth_, guards_.empty() ? kInvariant + 0 : vars_.Depth(at));
+  const int depth = std::max(last_depth_, GuardDepth());
   const std::string name = NewName("g");
   (void)node;
   std::string checked = StrCat("st_index(", id, ", ", limit, "ll)");
-  if (!guards_.empty()) checked = StrCat("(", Join(guards_, " && "), ") ? ", checked, " : 0");
+  if (!guards_.empty()) checked = StrCat("(", GuardText(), ") ? ", checked, " : 0");
   AddLine(depth, StrCat("const idx_t ", name, " = (idx_t)(", checked, ");"));
   return vars_.Opaque(name, limit, depth);
 }
@@ -286,8 +302,9 @@ std::string ElementEmitter::EmitGather(const Node& node, const IndexExpr& at, in
   const IndexExpr pick_and_outer = vars_.Div(at, inner);
   const IndexExpr pick = vars_.Mod(pick_and_outer, picks), outer = vars_.Div(pick_and_outer, picks);
   const IndexExpr row = DataIndex(node, indices, pick, limit);
-  *depth = vars_.Depth(at);
-  return Emit(data, outer * (limit * inner) + row * inner + vars_.Mod(at, inner));
+  const std::string text = Emit(data, outer * (limit * inner) + row * inner + vars_.Mod(at, inner));
+  *depth = std::max(vars_.Depth(at), last_depth_);
+  return text;
 }
 
 std::string ElementEmitter::EmitTakeAlong(const Node& node, const IndexExpr& at, int* depth) {
@@ -296,9 +313,10 @@ std::string ElementEmitter::EmitTakeAlong(const Node& node, const IndexExpr& at,
   const int64_t inner = DenseStrides(data.shape())[axis], limit = data.shape()[axis];
   const int64_t picks = indices.shape()[axis];
   const IndexExpr row = DataIndex(node, indices, at, limit);
-  *depth = vars_.Depth(at);
   const IndexExpr outer = vars_.Div(at, inner * picks);
-  return Emit(data, outer * (limit * inner) + row * inner + vars_.Mod(at, inner));
+  const std::string text = Emit(data, outer * (limit * inner) + row * inner + vars_.Mod(at, inner));
+  *depth = std::max(vars_.Depth(at), last_depth_);
+  return text;
 }
 
 std::string ElementEmitter::EmitRandom(const Node& node, const IndexExpr& at, int* depth) {
@@ -306,7 +324,7 @@ std::string ElementEmitter::EmitRandom(const Node& node, const IndexExpr& at, in
   one.constant = 1;
   const std::string k0 = Emit(node.operand(0), zero), k1 = Emit(node.operand(0), one);
   const std::string step = Emit(node.operand(1), zero);
-  *depth = vars_.Depth(at);
+  *depth = std::max(vars_.Depth(at), GuardDepth());  // the key is loaded under the guards
   const std::string name = NewName("x");
   AddLine(*depth, StrCat("const unsigned ", name, " = st_random(", k0, ", ", k1,
                          ", (unsigned long long)(", vars_.Text(at), "), ",

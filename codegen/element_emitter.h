@@ -100,7 +100,15 @@ class ElementEmitter {
     bool kept;  // survives BeginSweep
   };
   std::map<std::string, Known> memo_;
-  std::vector<std::string> guards_;  // conditions under which loads are allowed
+  // Conditions under which loads are allowed, and how deep they vary: what is loaded under them
+  // varies as deep.
+  struct Guard {
+    std::string text;
+    int depth;
+  };
+  std::string GuardText() const;  // "" without guards
+  int GuardDepth() const;
+  std::vector<Guard> guards_;
   int next_name_ = 0;
   int last_depth_ = kInvariant;
 };

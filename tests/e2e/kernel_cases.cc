@@ -91,12 +91,13 @@ std::vector<KernelCase> GradientCases(const std::string& op_filter) {
   for (const OpDef* op : DefaultOps().All()) {
     if (!GlobMatch(op_filter, op->name) || IsParam(*op) || !op->grad) continue;
     for (const std::string& sample : SamplesOf(*op)) {
-      const auto forward = ParseSample(*op, sample);
+      auto forward = ParseSample(*op, sample);
       if (!HasKernels(*forward) || !IsFloat(OnlyNode(*forward)->type().dtype)) continue;
       auto graph = GradientGraph(*forward);
       graph->EraseDead();
       if (graph->outputs().empty() || !HasKernels(*graph)) continue;
       cases.push_back(MakeCase(StrCat("gradient of ", op->name, " ", sample), std::move(graph)));
+      cases.back().forward = std::move(forward);
     }
   }
   return cases;
@@ -132,7 +133,9 @@ std::vector<std::string> RunCases(const std::vector<KernelCase>& cases, Plan pla
   std::vector<std::string> failures;
   for (size_t i = 0; i < cases.size(); ++i) {
     const KernelCase& c = cases[i];
-    const auto inputs = RandomInputs(*c.graph, {.seed = i + 1, .specials = specials && c.exact});
+    const RandomOptions random{.seed = i + 1, .specials = specials && c.exact};
+    auto inputs = c.forward ? RandomInputs(*c.forward, random) : std::map<std::string, Tensor>();
+    inputs.merge(RandomInputs(*c.graph, random));
     std::map<std::string, std::vector<char>> bytes;
     std::map<std::string, Bytes> views;
     for (const auto& [name, tensor] : inputs) bytes[name] = tensor.ToBytes();

@@ -1,0 +1,115 @@
+// What emitted CUDA must and must not say.
+#include <algorithm>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "codegen/build_plan.h"
+#include "ir/base/str.h"
+#include "ir/text.h"
+#include "passes/pipeline.h"
+#include "runtime/executor.h"
+#include "tests/codegen/cuda_models.h"
+
+#include <gtest/gtest.h>
+
+namespace stator {
+namespace {
+
+std::string EmitCuda(const std::string& text) {
+  const std::unique_ptr<Graph> graph = ParseGraph(text);
+  const auto target = MakeRecordedTarget("h200");
+  PassOptions options;
+  options.target = target.get();
+  PassManager(LowerPasses()).Run(*graph, options);
+  return KernelText(BuildPlan({{"f", graph.get()}}, *target, {.plan_name = "f"}));
+}
+
+// "f32[4096,768]" pointwise.
+std::string Pointwise(const std::string& type) {
+  return EmitCuda(StrCat("graph @f(%x: ", type, ", %y: ", type, ") -> ", type, " {\n  %0 = mul(%x, %y) : ", type,
+                         "\n  %1 = add(%0, %x) : ", type, "\n  return %1\n}\n"));
+}
+
+std::string Row(const std::string& dtype, int64_t width) {
+  const std::string type = StrCat(dtype, "[512,", width, "]"), weight = StrCat(dtype, "[", width, "]");
+  return EmitCuda(StrCat("graph @f(%x: ", type, ", %w: ", weight, ") -> ", type,
+                         " {\n  %0, %1 = rms_norm(%x, %w) : ", type, ", f32[512,1]\n  return %0\n}\n"));
+}
+
+int Count(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++count;
+  return count;
+}
+
+TEST(EmittedText, moves_sixteen_bytes_at_a_time) {
+  EXPECT_EQ(Count(Pointwise("bf16[4096,768]"), "st_load<8>("), 2);
+  EXPECT_EQ(Count(Pointwise("bf16[4096,768]"), "st_store<8>("), 1);
+  EXPECT_EQ(Count(Pointwise("f32[4096,768]"), "st_load<4>("), 2);
+  EXPECT_EQ(Count(Pointwise("f32[4096,768]"), "st_store<4>("), 1);
+  // x once, kept between the sweeps, and w.
+  EXPECT_EQ(Count(Row("bf16", 1536), "st_load<8>("), 2);
+  EXPECT_EQ(Count(Row("bf16", 1536), "st_store<8>("), 1);
+  EXPECT_EQ(Count(Row("f32", 1536), "st_load<4>("), 2);
+  EXPECT_EQ(Count(Row("f32", 1536), "st_store<4>("), 1);
+}
+
+TEST(EmittedText, narrows_vectors_to_what_the_width_divides) {
+  EXPECT_EQ(Count(Row("bf16", 1540), "st_load<4>("), 2);
+  EXPECT_EQ(Count(Row("bf16", 1538), "st_load<2>("), 2);
+  EXPECT_EQ(Count(Row("bf16", 1537), "st_load<"), 0);
+  EXPECT_EQ(Count(Pointwise("f32[33,77]"), "st_load<"), 0);
+}
+
+// A literal without a suffix is a double, and arithmetic with it runs at a fraction of the speed.
+TEST(EmittedText, has_no_doubles_in_f32_and_bf16_models) {
+  const std::regex literal(R"((^|[^\w.])(\d+\.\d*|\.\d+|\d+\.?\d*[eE][+-]?\d+)([eE][+-]?\d+)?(?![\w.]))");
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const Plan& plan : {GptPlanForGpu(dtype, 1), LlamaPlanForGpu(dtype, 1)}) {
+      const std::string text = KernelText(plan);
+      EXPECT_EQ(text.find("double"), std::string::npos) << text.substr(text.find("double") - 200, 400);
+      std::smatch match;
+      EXPECT_FALSE(std::regex_search(text, match, literal)) << match.str();
+    }
+  }
+}
+
+// Of the layers' forward and backward passes; updates of parameters have the parameter's scope.
+std::set<std::string> KernelsOfLayers(const Plan& plan) {
+  std::set<std::string> names;
+  for (const Program& program : plan.programs) {
+    for (const PlanStep& step : program.steps) {
+      const bool of_layer = step.scope.starts_with("h.") && !step.scope.ends_with("/w") && !step.scope.ends_with("/b");
+      if (const auto* call = std::get_if<KernelCall>(&step.work); call != nullptr && of_layer) {
+        names.insert(plan.kernels[call->kernel].name);
+      }
+    }
+  }
+  return names;
+}
+
+void ExpectSameKernels(const Plan& shallow, const Plan& deep) {
+  const std::set<std::string> a = KernelsOfLayers(shallow), b = KernelsOfLayers(deep);
+  std::vector<std::string> only;
+  std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only));
+  EXPECT_TRUE(only.empty()) << Join(only, "\n");
+}
+
+// Without dropout, whose stream ids are literals.
+TEST(EmittedText, shares_the_kernels_of_equal_layers) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    ExpectSameKernels(GptPlanForGpu(dtype, 3, 0), GptPlanForGpu(dtype, 9, 0));
+    ExpectSameKernels(LlamaPlanForGpu(dtype, 3), LlamaPlanForGpu(dtype, 9));
+  }
+}
+
+TEST(EmittedText, is_the_same_bytes_every_time) {
+  const Plan a = GptPlanForGpu(DType::kBF16, 2), b = GptPlanForGpu(DType::kBF16, 2);
+  EXPECT_TRUE(a.modules[0].source == b.modules[0].source);
+  EXPECT_EQ(a.modules[0].key, b.modules[0].key);
+  EXPECT_EQ(DescribePlan(a, true), DescribePlan(b, true));
+}
+
+}  // namespace
+}  // namespace stator
