@@ -71,7 +71,7 @@ int main(int argc, char** argv) try {
   std::printf("%lld parameters\n", static_cast<long long>(m.NumParameters()));
 
   const int steps = argc > 2 ? std::atoi(argv[2]) : 300;
-  const AdamW optimizer{.learning_rate = Cosine{.peak = 1e-3, .warmup = 20, .total = steps},
+  const AdamW optimizer{.learning_rate = Cosine{.peak = 1e-3, .warmup = steps / 10, .total = steps},
                         .beta2 = 0.99,
                         .weight_decay = 0.1,
                         .clip_norm = 1};
