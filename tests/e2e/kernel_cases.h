@@ -17,7 +17,7 @@ namespace stator {
 struct KernelCase {
   std::string name;               // "softmax (f32[4,8])"
   std::unique_ptr<Graph> graph;   // as declared
-  std::unique_ptr<Graph> forward; // of a gradient: says what its operands may hold
+  std::unique_ptr<Graph> forward = nullptr; // of a gradient: says what its operands may hold
   bool exact = false;             // kernels must agree with the interpreter to the bit
   double tolerance = 0;           // otherwise, relative to the largest element
 };
