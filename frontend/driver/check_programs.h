@@ -17,7 +17,7 @@ namespace stator {
 // A plan with the graphs it was made from.
 struct CheckedPlan {
   std::unique_ptr<Executor> executor;
-  std::map<std::string, std::unique_ptr<Graph>> graphs;  // by program, as planned
+  std::map<std::string, std::unique_ptr<Graph>> graphs = {};  // by program, as planned
   StepValues values;
 };
 
