@@ -12,6 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+# Threads that wait sleep, in either program: spinning ones take a busy machine from those they wait for.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import numpy as np
 import torch
 import torch.nn.functional as F
