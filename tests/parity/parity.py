@@ -12,9 +12,6 @@ import subprocess
 import sys
 import tempfile
 
-# Threads that wait sleep, in either program: spinning ones take a busy machine from those they wait for.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -121,7 +118,9 @@ def run_stator(program, config, weights, batches, device):
         write_safetensors(weights_path, weights)
         batches.astype("<i4").tofile(batches_path)
         command = [program, weights_path, batches_path] + stator_settings(config, len(batches), device)
-        done = subprocess.run(command, stdout=subprocess.PIPE)
+        # Threads that wait sleep: spinning ones take a busy machine from those they wait for.
+        environment = dict(os.environ, OMP_WAIT_POLICY=os.environ.get("OMP_WAIT_POLICY", "passive"))
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=environment)
         if done.returncode != 0:
             sys.exit("%s failed" % " ".join(command))
         return json.loads(done.stdout)
