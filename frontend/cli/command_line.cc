@@ -100,7 +100,12 @@ std::string Unexpected(const CLI::App& command) {
 CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CommandLine out;
   const std::vector<std::string> commands = {"train", "sample", "plan", "check", "tune", "doctor"};
-  if (argc > 1 && argv[1][0] != '-' &&
+  if (argc < 2) {
+    out.text = StrCat("stator: a command is missing: ", Join(commands, ", "), "\ntry 'stator --help'\n");
+    out.exit_code = kBadUsage;
+    return out;
+  }
+  if (argv[1][0] != '-' &&
       std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
     out.text = StrCat("stator: unknown command '", argv[1], "'", DidYouMean(argv[1], commands),
                       "\ntry 'stator --help'\n");
