@@ -1,9 +1,5 @@
 #include "frontend/cli/commands.h"
 
-#include <cstdio>
-#include <filesystem>
-#include <map>
-
 #include "frontend/driver/check.h"
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/doctor.h"
@@ -14,11 +10,28 @@
 #include "ir/base/error.h"
 #include "ir/text.h"
 
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
 namespace stator {
 namespace {
 
+// The configuration with everything decided that depends on the device.
+TrainConfig Configure(TrainConfig config, const Target& target) {
+  const std::string chosen = ApplyDeviceDefaults(config, target);
+  if (!chosen.empty()) config.notes.push_back(chosen);
+  ValidateConfig(config);
+  return config;
+}
+
+TrainConfig Configure(const ConfigSources& sources) {
+  const TrainConfig config = ResolveConfig(sources);
+  return Configure(config, *ChooseDevice(config.device).target);
+}
+
 int Train(const CommandLine& line) {
-  const TrainResult result = RunTraining(ResolveConfig(line.config));
+  const TrainResult result = RunTraining(Configure(line.config));
   return result.signal == 0 ? 0 : 128 + result.signal;
 }
 
@@ -49,10 +62,9 @@ int ShowPlan(const CommandLine& line) {
     return 0;
   }
   TrainConfig config = ResolveConfig(line.config);
-  ValidateConfig(config);
   const Device device = line.gpu.empty() ? ChooseDevice(config.device) : RecordedDevice(line.gpu);
-  const std::string chosen = ApplyDeviceDefaults(config, *device.target);
-  if (!chosen.empty()) std::printf("%s\n", chosen.c_str());
+  config = Configure(std::move(config), *device.target);
+  for (const std::string& note : config.notes) std::printf("%s\n", note.c_str());
   PlanDump dump;
   if (!line.dump.empty()) dump = Dump(line.dump);
   PlannedModel planned = CompileTraining(config, *device.target, TrainsOnBytes(config), dump);
@@ -74,13 +86,12 @@ int ShowPlan(const CommandLine& line) {
 // What the file has already is kept: several models' choices make one table.
 int Tune(const CommandLine& line) {
   TrainConfig config = ResolveConfig(line.config);
-  ValidateConfig(config);
   const Device device = ChooseDevice(config.device);
   if (device.target->kind() != DeviceKind::kCuda) {
     Fail(ErrorCode::kEnvironment, "tune: there is no GPU to time algorithms on",
          device.why.empty() ? "" : ": ", device.why);
   }
-  ApplyDeviceDefaults(config, *device.target);
+  config = Configure(std::move(config), *device.target);
   PlannedModel planned = CompileTraining(config, *device.target, TrainsOnBytes(config));
   ExecutorOptions options = MakeExecutorOptions(config, device);
   options.tuning = Tuning::kRecord;
@@ -120,7 +131,7 @@ int Doctor(const CommandLine& line) {
 int RunCommand(const CommandLine& line) {
   if (line.command == "train") return Train(line);
   if (line.command == "plan") return ShowPlan(line);
-  if (line.command == "check") return RunCheck(ResolveConfig(line.config), line.check) ? 0 : 1;
+  if (line.command == "check") return RunCheck(Configure(line.config), line.check) ? 0 : 1;
   if (line.command == "tune") return Tune(line);
   if (line.command == "sample") return ShowSample(line);
   STATOR_CHECK(line.command == "doctor", "no command is named ", line.command);

@@ -60,7 +60,6 @@ CheckedPlan Check::Load(bool fuse) {
 bool Check::Run() {
   ValidateConfig(config_);
   device_ = ChooseDevice(config_.device);
-  ApplyDeviceDefaults(config_, *device_.target);
   data_ =
       LoadDataset({.files = config_.data,
                    .val_files = config_.val_data,

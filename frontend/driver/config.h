@@ -31,10 +31,10 @@ struct TrainConfig {
   // The optimization.
   int64_t batch_size = 16, gradient_accumulation_steps = 1, max_iters = 2000;
   std::string optimizer = "adamw";
-  double learning_rate = 1e-3, min_lr = 1e-4;
+  double learning_rate = 3e-3, min_lr = 3e-4;
   std::string schedule = "cosine";
   int64_t warmup_iters = 100, lr_decay_iters = 0;
-  double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, momentum = 0.9, grad_clip = 1;
+  double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.99, momentum = 0.9, grad_clip = 1;
   int64_t seed = 1337;
   std::string init_from;
 
@@ -55,6 +55,7 @@ struct TrainConfig {
   double temperature = 0.8;
   int64_t top_k = 0;
 
+  StringList notes;  // defaults of the device, changes since a checkpoint; for the header
   std::set<std::string> given;  // keys that a file, a flag or a checkpoint set
 };
 

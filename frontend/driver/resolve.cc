@@ -37,13 +37,31 @@ TrainConfig OverCheckpoint(const ConfigSources& sources, const TrainConfig& aske
   const TrainConfig saved = config;
   Apply(config, sources);
   for (const ConfigKey& key : ConfigKeys()) {
-    if (key.group != ConfigGroup::kModel || key.name == "dropout") continue;
-    if (ConfigText(config, key) != ConfigText(saved, key)) {
-      Fail(ErrorCode::kInvalidArgument, key.name, ": ", ConfigText(config, key), " is asked for, ",
-           ConfigText(saved, key), " is in ", directory);
+    const std::string now = ConfigText(config, key), then = ConfigText(saved, key);
+    if (now == then || !FromCheckpoint(key)) continue;
+    if (key.group == ConfigGroup::kModel && key.name != "dropout") {
+      Fail(ErrorCode::kInvalidArgument, key.name, ": ", now, " is asked for, ", then, " is in ",
+           directory);
+    }
+    if (key.group != ConfigGroup::kRun && key.group != ConfigGroup::kSample) {
+      config.notes.push_back(StrCat(key.name, " is ", now, ", it was ", then));
     }
   }
   return config;
+}
+
+// 3e-3 suits a width of 128, and wider models want less.
+constexpr double kRateTimesWidth = 0.384;
+
+// False when a key that it would set was given: one of them alone may not fit the others.
+bool ApplyLargerModel(TrainConfig& config) {
+  constexpr std::string_view kKeys[] = {"n_layer", "n_head", "n_embd", "block_size", "batch_size"};
+  for (std::string_view key : kKeys) {
+    if (config.given.contains(std::string(key))) return false;
+  }
+  config.n_layer = 6, config.n_head = 6, config.n_embd = 384;
+  config.block_size = 256, config.batch_size = 64;
+  return true;
 }
 
 }  // namespace
@@ -62,18 +80,16 @@ TrainConfig ResolveForCheckpoint(const ConfigSources& sources) {
 }
 
 std::string ApplyDeviceDefaults(TrainConfig& config, const Target& target) {
-  if (target.kind() != DeviceKind::kCuda) return "";
-  const std::pair<const char*, const char*> defaults[] = {{"n_layer", "6"},
-                                                          {"n_head", "6"},
-                                                          {"n_embd", "384"},
-                                                          {"block_size", "256"},
-                                                          {"batch_size", "64"}};
-  for (const auto& [key, text] : defaults) {
-    // One of them alone may not fit the others.
-    if (config.given.contains(key)) return "";
+  const bool larger = target.kind() == DeviceKind::kCuda && ApplyLargerModel(config);
+  if (!config.given.contains("learning_rate")) {
+    config.learning_rate = kRateTimesWidth / static_cast<double>(config.n_embd);
   }
-  for (const auto& [key, text] : defaults) SetConfigText(config, key, text, "default on a GPU");
-  return "6 layers of width 384, block 256, batch 64: the default where there is a GPU";
+  if (!config.given.contains("min_lr")) config.min_lr = config.learning_rate / 10;
+  if (!config.given.contains("warmup_iters")) {
+    config.warmup_iters = std::min<int64_t>(100, config.max_iters / 10);
+  }
+  return larger ? "6 layers of width 384, block 256, batch 64: the default where there is a GPU"
+                : "";
 }
 
 DType ComputeDType(const TrainConfig& config, const Target& target) {

@@ -71,7 +71,6 @@ TrainResult TrainingRun::Run() {
   device_ = ChooseDevice(config_.device);
   // A GPU works while the host prepares the next batch; on a CPU that would be the same cores.
   in_flight_ = device_.target->kind() == DeviceKind::kCuda ? 3 : 1;
-  const std::string chosen = ApplyDeviceDefaults(config_, *device_.target);
   config_.dtype = Name(ComputeDType(config_, *device_.target));  // the checkpoint says what it was
   data_ = LoadDataset(MakeDataOptions(config_));
   train_ = std::make_unique<BatchSource>(data_.train, config_.batch_size, config_.block_size,
@@ -91,7 +90,6 @@ TrainResult TrainingRun::Run() {
       .peak_flops = device_.target->peak_flops(ComputeDType(config_, *device_.target)),
       .metrics_path = config_.out_dir + "/metrics.jsonl",
       .first_step = result_.iteration});
-  if (!chosen.empty()) report_->Header("defaults", chosen);
 
   const double start = Now();
   trainer_ = std::make_unique<Trainer>(MakeExecutor(plan, MakeExecutorOptions(config_, device_)));
@@ -130,6 +128,13 @@ void TrainingRun::PrintHeader(const PlannedModel& planned, double load_seconds) 
   const int64_t threads = c.threads ? c.threads : omp_get_max_threads();
   const std::string cores =
       target.kind() == DeviceKind::kCpu ? StrCat(", ", threads, " threads") : "";
+  report_->Header(
+      "training",
+      Format("%s, learning rate %.3g (%s, %lld updates of warm-up), %lld updates of %lld "
+             "tokens",
+             c.optimizer.c_str(), c.learning_rate, c.schedule.c_str(),
+             static_cast<long long>(c.warmup_iters), static_cast<long long>(c.max_iters),
+             static_cast<long long>(c.gradient_accumulation_steps * c.batch_size * c.block_size)));
   report_->Header("device", StrCat(target.name(), cores, device_.why.empty() ? "" : " (",
                                    device_.why, device_.why.empty() ? "" : ")"));
   const MemoryReport memory = trainer_->executor().memory();
@@ -147,6 +152,7 @@ void TrainingRun::PrintHeader(const PlannedModel& planned, double load_seconds) 
              plan.programs.size(), " programs of ", steps, " steps, ", plan.kernels.size(),
              " kernels"));
   for (const std::string& note : plan.notes) report_->Header("note", note);
+  for (const std::string& note : c.notes) report_->Header("note", note);
   if (target.peak_flops(ComputeDType(c, target)) > 0) {
     report_->Header("MFU", Format("by PaLM's formula: %.4g flops a token (6N + 12 L H Q T) of %.4g "
                                   "flops a second",
@@ -255,7 +261,11 @@ void TrainingRun::Save() {
 }
 
 void TrainingRun::PrintSample() {
-  if (config_.sample_tokens == 0 || !data_.bytes) return;
+  if (config_.sample_tokens == 0) return;
+  if (!data_.bytes) {
+    report_->Line("no sample: token ids have no tokenizer here that would make them text");
+    return;
+  }
   report_->Line("sample:\n" + SampleText(trainer_->executor(), config_,
                                          [] { return InterruptScope::Pending() == 0; }));
 }

@@ -147,6 +147,22 @@ TEST_F(Training, a_learning_rate_that_blows_up_is_told) {
   EXPECT_HAS(ErrorOf([&] { RunTraining(config); }), "a lower learning_rate than 1e+06");
 }
 
+TEST_F(Training, a_resumed_run_says_what_it_changes_and_keeps_the_model) {
+  TrainConfig config = SmallConfig(dir_, "changed");
+  config.max_iters = 2, config.warmup_iters = 1;
+  RunTraining(config);
+  const auto resume = [&](const char* key, const char* text) {
+    return ResolveConfig(
+        {.toml = "",
+         .flags = {{"resume", {"true"}}, {"out_dir", {config.out_dir}}, {key, {text}}}});
+  };
+  EXPECT_EQ(resume("learning_rate", "0.001").notes,
+            StringList{"learning_rate is 0.001, it was 0.003"});
+  EXPECT_EQ(resume("max_iters", "5").notes, StringList{"max_iters is 5, it was 2"});
+  EXPECT_EQ(resume("device", "cpu").notes, StringList{});
+  EXPECT_HAS(ErrorOf([&] { resume("n_layer", "2"); }), "n_layer: 2 is asked for, 1 is in");
+}
+
 TEST_F(Training, a_text_shorter_than_a_block_is_refused) {
   TrainConfig config = SmallConfig(dir_, "short");
   config.block_size = 100'000;

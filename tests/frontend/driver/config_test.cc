@@ -85,16 +85,47 @@ TEST(Config, toml_errors_name_the_line) {
 }
 
 TEST(Config, keys_that_contradict_each_other_are_refused) {
-  const auto check = [](auto change) {
+  const auto check = [](const std::vector<std::pair<const char*, const char*>>& keys) {
     TrainConfig c;
-    change(c);
+    for (const auto& [key, text] : keys) SetConfigText(c, key, text, "");
     return ErrorOf([&] { ValidateConfig(c); });
   };
-  EXPECT_EQ(check([](auto& c) { c.n_head = 3; }), "n_head: 3 heads do not divide n_embd 128");
-  EXPECT_HAS(check([](auto& c) { c.n_kv_head = 2; }), "only llama");
-  EXPECT_HAS(check([](auto& c) { c.min_lr = 1; }), "min_lr: 1.0 is above");
-  EXPECT_HAS(check([](auto& c) { c.max_iters = 10; }), "warmup_iters: 100");
-  EXPECT_HAS(check([](auto& c) { c.val_fraction = 0; }), "val_fraction");
+  EXPECT_EQ(check({{"n_head", "3"}}), "n_head: 3 heads do not divide n_embd 128");
+  EXPECT_HAS(check({{"n_kv_head", "2"}}), "only llama");
+  EXPECT_HAS(check({{"min_lr", "1"}, {"learning_rate", "0.1"}}), "min_lr: 1.0 is above");
+  EXPECT_HAS(check({{"max_iters", "10"}, {"warmup_iters", "100"}}), "warmup_iters: 100");
+  EXPECT_HAS(check({{"val_fraction", "0"}}), "val_fraction");
+}
+
+class FakeTarget : public Target {
+ public:
+  explicit FakeTarget(DeviceKind kind) : kind_(kind) {}
+  DeviceKind kind() const override { return kind_; }
+  std::string name() const override { return "test"; }
+  int64_t memory_bytes() const override { return 0; }
+  double peak_flops(DType) const override { return 0; }
+  double bandwidth() const override { return 0; }
+  bool SupportsAttention(const AttentionQuery&, std::string*) const override { return false; }
+
+ private:
+  DeviceKind kind_;
+};
+
+TEST(Config, what_nobody_gave_follows_from_the_width_and_the_device) {
+  TrainConfig c;
+  SetConfigText(c, "n_embd", "768", "");
+  SetConfigText(c, "n_head", "12", "");
+  SetConfigText(c, "max_iters", "50", "");
+  EXPECT_EQ(ApplyDeviceDefaults(c, FakeTarget(DeviceKind::kCuda)), "");
+  EXPECT_DOUBLE_EQ(c.learning_rate, 5e-4);
+  EXPECT_DOUBLE_EQ(c.min_lr, 5e-5);
+  EXPECT_EQ(c.warmup_iters, 5);
+  EXPECT_EQ(c.n_layer, 4);
+  TrainConfig larger;
+  SetConfigText(larger, "learning_rate", "0.5", "");
+  EXPECT_HAS(ApplyDeviceDefaults(larger, FakeTarget(DeviceKind::kCuda)), "there is a GPU");
+  EXPECT_EQ(larger.n_embd, 384);
+  EXPECT_EQ(larger.learning_rate, 0.5);
 }
 
 TEST(Config, flags_override_the_file) {
