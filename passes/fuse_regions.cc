@@ -25,6 +25,7 @@ namespace {
 
 constexpr int64_t kInlineElements = 65536;   // recompute at most this much, at each use
 constexpr int64_t kSiblingElements = 4096;   // reading less than this twice is not worth a merge
+constexpr int64_t kSiblingShare = 2;         // nor is reading less than one of so many parts of the space
 constexpr int64_t kRowColumnLength = 2048;   // longest row whose column folds stay in registers
 constexpr int kMaxNodes = 160;
 constexpr int kMaxColumnFolds = 4;
@@ -218,7 +219,9 @@ class Fuser {
     std::sort(candidates.rbegin(), candidates.rend());
     const size_t related = candidates.size();
     for (const int p : parents) {
-      if (NodeElements(p) < kSiblingElements) continue;
+      // A mask that every layer reads must not tie the layers together.
+      const int64_t least = std::max(kSiblingElements, regions_[id].space.elements() / kSiblingShare);
+      if (NodeElements(p) < least) continue;
       for (const int reader : readers_[p]) candidates.push_back(Root(reader));
     }
     int into = id;

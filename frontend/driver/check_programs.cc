@@ -139,10 +139,8 @@ void ProgramCheck::RunFused(const std::string& name, const Feed& feed, const Sto
   }
 }
 
-void ProgramCheck::CompareEnds(const std::string& program, const std::string& what,
-                               const States& got, const States& want,
+void ProgramCheck::CompareEnds(const std::string& what, const States& got, const States& want,
                                ProgramFindings& found) const {
-  (void)program;
   for (const auto& [name, bytes] : want) {
     if (got.at(name) == bytes) continue;
     found.agree = false;
@@ -170,10 +168,10 @@ ProgramFindings ProgramCheck::Run(const std::string& name, const Feed& feed) {
   const States want = ends(unfused);
   RunFused(name, feed, stored, found);
   const States stepwise = ends(fused);
-  CompareEnds(name, "fused and unfused", stepwise, want, found);
+  CompareEnds("fused and unfused", stepwise, want, found);
   write(fused, before);
   fused.Wait(fused.Enqueue(name, feed));
-  CompareEnds(name, "replayed and stepwise", ends(fused), stepwise, found);
+  CompareEnds("replayed and stepwise", ends(fused), stepwise, found);
   if (found.agree) found.lines.push_back("replayed = stepwise states and outputs, to the bit");
   for (const PlanOutput& o : program->outputs) {
     if (o.type.NumElements() == 1) {

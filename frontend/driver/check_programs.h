@@ -48,8 +48,8 @@ class ProgramCheck {
                     ProgramFindings& found);
   void RunFused(const std::string& program, const Feed& feed, const Stored& want,
                 ProgramFindings& found);
-  void CompareEnds(const std::string& program, const std::string& what, const States& got,
-                   const States& want, ProgramFindings& found) const;
+  void CompareEnds(const std::string& what, const States& got, const States& want,
+                   ProgramFindings& found) const;
   bool WantsReference(const Graph& graph) const;
 
   CheckedPlan fused_, unfused_;
