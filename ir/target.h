@@ -16,6 +16,8 @@ struct AttentionQuery {
   DType dtype;
   bool causal, has_window, has_bias, has_segments, has_key_lengths, dropout, backward;
   bool deterministic;
+  bool has_lse_gradient;  // backward: of the log-sum-exp as well
+  int64_t q_offset;       // position of the first query among the keys
 };
 
 class Target {

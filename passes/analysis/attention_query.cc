@@ -27,7 +27,9 @@ AttentionQuery QueryOf(const Node& node, const PassOptions& options) {
           .has_key_lengths = HasOperand(node, "key_lengths"),
           .dropout = op.Float("dropout") > 0,
           .backward = node.op().FindOperand("dout") >= 0,
-          .deterministic = !options.fast};
+          .deterministic = !options.fast,
+          .has_lse_gradient = HasOperand(node, "dlse"),
+          .q_offset = op.Int("q_offset")};
 }
 
 }  // namespace stator

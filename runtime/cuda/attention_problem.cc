@@ -1,6 +1,7 @@
 #include "runtime/cuda/attention_problem.h"
 
 #include "ir/base/error.h"
+#include "runtime/fused_attention.h"
 
 namespace stator {
 namespace {
@@ -28,24 +29,6 @@ std::string AttentionProblem::Key() const {
   return key;
 }
 
-std::string WhyNotFused(const AttentionQuery& q) {
-  if (q.dtype != DType::kBF16 && q.dtype != DType::kF16) {
-    return StrCat("cuDNN's attention takes bf16 and f16, not ", Name(q.dtype));
-  }
-  if (q.head_dim % 8 != 0) return StrCat("the head size must be a multiple of 8, got ", q.head_dim);
-  if (q.kv_heads < 1 || q.heads % q.kv_heads != 0)
-    return "query heads are no multiple of key heads";
-  if (q.has_bias) return "an additive bias has no fused form yet";
-  if (q.has_segments) return "segment ids have no fused form yet";
-  if (q.dropout) return "cuDNN's dropout does not use Stator's counter";
-  if (q.has_window && !q.causal) return "a window needs a causal mask";
-  if (q.has_window && q.query_len > q.key_len) return "a window needs as many keys as queries";
-  if (q.has_window && q.has_key_lengths) {
-    return "a window beside key lengths leaves rows without keys, for which cuDNN gives NaN";
-  }
-  return "";
-}
-
 AttentionProblem ProblemOf(const AttentionQuery& q) {
   AttentionProblem p;
   p.backward = q.backward, p.deterministic = q.backward && q.deterministic;
@@ -58,6 +41,7 @@ AttentionProblem ProblemOf(const AttentionQuery& q) {
   };
   p.q = p.out = dense(q.query_len, q.heads);
   p.k = p.v = dense(q.key_len, q.kv_heads);
+  p.bottom_right = p.causal && q.q_offset != 0;
   if (q.backward) p.dout = p.dq = p.q, p.dk = p.dv = p.k;
   return p;
 }
@@ -91,16 +75,13 @@ AttentionProblem ProblemOf(const AttentionCall& c, int64_t batch, const std::str
                              p.key_lengths,
                              c.dropout > 0,
                              p.backward,
-                             p.deterministic};
+                             p.deterministic,
+                             static_cast<bool>(c.dlse),
+                             c.q_offset};
   if (const std::string why = WhyNotFused(query); !why.empty()) refuse(why);
-  if (c.dlse) refuse("cuDNN has no gradient of the log-sum-exp");
   if (c.dbias) refuse("an additive bias has no fused form yet");
   if (c.v.type.dim(3) != p.head_dim) refuse("q and v heads differ in size");
-  if (p.causal && c.q_offset != 0) {
-    p.bottom_right = c.q_offset == p.key_len - p.query_len;
-    if (p.key_lengths) refuse("cuDNN counts a query offset from the last key");
-    if (!p.bottom_right) refuse(StrCat("the query offset ", c.q_offset, " fits neither corner"));
-  }
+  p.bottom_right = p.causal && c.q_offset != 0;
   const Dims lse_shape = {c.q.type.dim(0), p.heads, p.query_len};
   if (c.lse &&
       (c.lse.type != Type{DType::kF32, lse_shape} || c.lse.strides != DenseStrides(lse_shape))) {

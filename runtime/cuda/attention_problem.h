@@ -24,9 +24,6 @@ struct AttentionProblem {
   std::string Key() const;
 };
 
-// Why cuDNN's graphs cannot stand for what is asked; "" when they may.
-std::string WhyNotFused(const AttentionQuery& query);
-
 // A problem with dense [B,T,H,D] tensors; the scratch it wants does not depend on strides.
 AttentionProblem ProblemOf(const AttentionQuery& query);
 

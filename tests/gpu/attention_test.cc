@@ -121,6 +121,8 @@ TEST(Attention, says_why_it_is_refused) {
   EXPECT_NE(why([](AttentionQuery& q) { q.dropout = true; }).find("dropout"), std::string::npos);
   EXPECT_NE(why([](AttentionQuery& q) { q.has_segments = true; }).find("segment"),
             std::string::npos);
+  EXPECT_NE(why([](AttentionQuery& q) { q.has_lse_gradient = true; }).find("log-sum-exp"),
+            std::string::npos);
 }
 
 TEST(Attention, that_wants_more_scratch_than_the_plan_has_is_an_error_at_load) {

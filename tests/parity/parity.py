@@ -139,13 +139,16 @@ def main(name, loss, shapes, sizes):
     parser.add_argument("--size", choices=sorted(sizes), default="small")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--learning-rate", type=float, help="in place of the size's own")
     parser.add_argument("--double", action="store_true", help="PyTorch in f64, to see how far f32 itself drifts")
     args = parser.parse_args()
 
     # f32 means f32: no TF32 in products.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    config = dict(sizes[args.size], model=name, learning_rate=3e-4)
+    config = dict({"learning_rate": 3e-4}, **sizes[args.size], model=name)
+    if args.learning_rate:
+        config["learning_rate"] = args.learning_rate
     weights = make_weights(shapes(config), config["n_layer"])
     batches = make_batches(args.steps, config["batch_size"], config["block_size"], config["vocab_size"])
     ours = run_stator(args.stator, config, weights, batches, args.device)
@@ -160,7 +163,7 @@ def main(name, loss, shapes, sizes):
         "model": name, "size": args.size, "steps": args.steps, "stator_device": ours["device"],
         "torch": torch.__version__ + (" f64" if args.double else ""), "torch_device":
         torch.cuda.get_device_name() if args.device == "cuda" else "cpu",
-        "parameters": int(sum(w.size for w in weights.values())),
+        "learning_rate": config["learning_rate"], "parameters": int(sum(w.size for w in weights.values())),
         "max_relative_loss_difference": difference, "at_step": step, "limit": LIMIT,
         "max_relative_grad_norm_difference": norm_difference,
         "first_loss": [ours["losses"][0], losses[0]], "last_loss": [ours["losses"][-1], losses[-1]],

@@ -222,6 +222,16 @@ TEST(Targets, by_name) {
   narrow.dtype = DType::kF32;
   EXPECT_FALSE(MakeRecordedTarget("h200")->SupportsAttention(narrow, &why));
   EXPECT_NE(why.find("f32"), std::string::npos);
+  AttentionQuery lse = query;
+  lse.backward = lse.has_lse_gradient = true;
+  EXPECT_FALSE(MakeRecordedTarget("h200")->SupportsAttention(lse, &why));
+  EXPECT_NE(why.find("log-sum-exp"), std::string::npos);
+  AttentionQuery middle = query;
+  middle.key_len = 2048, middle.q_offset = 512;
+  EXPECT_FALSE(MakeRecordedTarget("h200")->SupportsAttention(middle, &why));
+  EXPECT_NE(why.find("512"), std::string::npos);
+  middle.q_offset = 1024;
+  EXPECT_TRUE(MakeRecordedTarget("h200")->SupportsAttention(middle, &why)) << why;
 }
 
 }  // namespace
