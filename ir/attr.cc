@@ -1,6 +1,8 @@
 #include "ir/attr.h"
 
-#include "ir/base/str.h"
+#include "ir/base/error.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -30,6 +32,28 @@ std::string FormatAttr(const Attr& attr) {
     std::string operator()(DType v) const { return std::string(Name(v)); }
   };
   return std::visit(Visitor{}, attr);
+}
+
+const Attr& AttrMap::at(std::string_view name) const {
+  const auto it = find(name);
+  STATOR_CHECK(it != end(), "no attribute ", name);
+  return it->second;
+}
+
+std::pair<AttrMap::iterator, bool> AttrMap::emplace(std::string name, Attr value) {
+  const auto at = std::lower_bound(
+      begin(), end(), name, [](const value_type& e, const std::string& n) { return e.first < n; });
+  if (at != end() && at->first == name) return {at, false};
+  return {entries_.insert(at, {std::move(name), std::move(value)}), true};
+}
+
+void AttrMap::insert_or_assign(std::string name, Attr value) {
+  const auto [at, added] = emplace(std::move(name), value);
+  if (!added) at->second = std::move(value);
+}
+
+void AttrMap::erase(std::string_view name) {
+  if (const auto at = find(name); at != end()) entries_.erase(at);
 }
 
 std::string FormatAttrs(const AttrMap& attrs) {

@@ -1,8 +1,8 @@
 #include "ir/graph.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
+
+#include <algorithm>
 
 namespace stator {
 
@@ -42,8 +42,9 @@ AttrMap CompleteAttrs(const OpDef& def, AttrMap attrs, const std::string& where)
       value = static_cast<double>(std::get<int64_t>(value));
       continue;
     }
-    Fail(ErrorCode::kInvalidArgument, where, ": attribute ", name, " has the wrong kind: ",
-         FormatAttr(value), ", like ", FormatAttr(known->value), " expected");
+    Fail(ErrorCode::kInvalidArgument, where, ": attribute ", name,
+         " has the wrong kind: ", FormatAttr(value), ", like ", FormatAttr(known->value),
+         " expected");
   }
   for (const AttrDef& a : def.attrs) {
     if (attrs.contains(a.name)) continue;
@@ -72,7 +73,8 @@ Node* Graph::NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attr
   for (size_t i = 0; i < operands.size(); ++i) {
     const OperandDef& o = def.operands[std::min(i, declared - 1)];
     if (!operands[i]) {
-      if (!o.optional) Fail(ErrorCode::kInvalidArgument, where, ": operand ", o.name, " is missing");
+      if (!o.optional)
+        Fail(ErrorCode::kInvalidArgument, where, ": operand ", o.name, " is missing");
       continue;
     }
     STATOR_CHECK(operands[i].node->graph_ == this && !operands[i].node->erased_, where,
@@ -94,8 +96,9 @@ Node* Graph::NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attr
   } else {
     for (int i = 1; i < node->num_operands(); ++i) {
       if (node->operands_[i].type() == node->operands_[0].type()) continue;
-      Fail(ErrorCode::kInvalidArgument, where, ": operand types differ: ",
-           node->operands_[0].type().ToString(), " vs ", node->operands_[i].type().ToString());
+      Fail(ErrorCode::kInvalidArgument, where,
+           ": operand types differ: ", node->operands_[0].type().ToString(), " vs ",
+           node->operands_[i].type().ToString());
     }
     node->types_ = {node->operands_[0].type()};
   }
@@ -122,40 +125,36 @@ void Graph::Unlink(Node* node) {
   --count_;
 }
 
-Value Graph::AddInput(const std::string& name, Type type, const AttrMap& attrs) {
-  if (FindInput(name) || FindState(name)) {
-    Fail(ErrorCode::kInvalidArgument, "input ", name, " is already declared");
+Value Graph::AddParam(const char* op, const std::string& name, Type type, const AttrMap& attrs,
+                      std::vector<Param>* list) {
+  if (params_.contains(name)) {
+    Fail(ErrorCode::kInvalidArgument, op, " ", name, " is already declared");
   }
   AttrMap all = attrs;
   all["dtype"] = type.dtype;
   all["shape"] = type.shape;
-  inputs_.push_back({name, NewNode(ops_->Get("input"), {}, std::move(all), "")});
-  return inputs_.back().node->result();
+  Node* node = NewNode(ops_->Get(op), {}, std::move(all), "");
+  list->push_back({name, node});
+  params_.emplace(name, node);
+  return node->result();
+}
+
+Value Graph::AddInput(const std::string& name, Type type, const AttrMap& attrs) {
+  return AddParam("input", name, std::move(type), attrs, &inputs_);
 }
 
 Value Graph::AddState(const std::string& name, Type type, const AttrMap& attrs) {
-  if (FindInput(name) || FindState(name)) {
-    Fail(ErrorCode::kInvalidArgument, "state ", name, " is already declared");
-  }
-  AttrMap all = attrs;
-  all["dtype"] = type.dtype;
-  all["shape"] = type.shape;
-  states_.push_back({name, NewNode(ops_->Get("state"), {}, std::move(all), "")});
-  return states_.back().node->result();
+  return AddParam("state", name, std::move(type), attrs, &states_);
 }
 
 Value Graph::FindInput(std::string_view name) const {
-  for (const Param& p : inputs_) {
-    if (p.name == name) return p.node->result();
-  }
-  return {};
+  const auto it = params_.find(name);
+  return it != params_.end() && it->second->Is("input") ? it->second->result() : Value{};
 }
 
 Value Graph::FindState(std::string_view name) const {
-  for (const Param& p : states_) {
-    if (p.name == name) return p.node->result();
-  }
-  return {};
+  const auto it = params_.find(name);
+  return it != params_.end() && it->second->Is("state") ? it->second->result() : Value{};
 }
 
 const std::string& Graph::ParamName(const Node* node) const {
@@ -168,21 +167,46 @@ const std::string& Graph::ParamName(const Node* node) const {
   return name_;
 }
 
-void Graph::RemoveInput(std::string_view name) {
-  const auto it = std::find_if(inputs_.begin(), inputs_.end(),
-                               [&](const Param& p) { return p.name == name; });
-  STATOR_CHECK(it != inputs_.end() && it->node->uses_.empty(), "input ", name, " is in use");
+void Graph::RemoveParam(std::string_view name, std::vector<Param>* list) {
+  const auto it =
+      std::find_if(list->begin(), list->end(), [&](const Param& p) { return p.name == name; });
+  STATOR_CHECK(it != list->end() && it->node->uses_.empty(), "parameter ", name, " is in use");
   it->node->erased_ = true;
-  inputs_.erase(it);
+  params_.erase(it->name);
+  list->erase(it);
 }
 
+void Graph::RemoveInput(std::string_view name) { RemoveParam(name, &inputs_); }
+
 void Graph::RemoveState(std::string_view name) {
-  const auto it = std::find_if(states_.begin(), states_.end(),
-                               [&](const Param& p) { return p.name == name; });
-  STATOR_CHECK(it != states_.end() && it->node->uses_.empty(), "state ", name, " is in use");
-  std::erase_if(next_states_, [&](const NextState& n) { return n.state == it->node; });
-  it->node->erased_ = true;
-  states_.erase(it);
+  if (const Value state = FindState(name); state && state.node->next_state_ >= 0) {
+    const int at = state.node->next_state_;
+    --next_states_[at].value.node->outside_uses_;
+    next_states_.erase(next_states_.begin() + at);
+    for (size_t i = at; i < next_states_.size(); ++i) {
+      next_states_[i].state->next_state_ = static_cast<int>(i);
+    }
+  }
+  RemoveParam(name, &states_);
+}
+
+void Graph::AddOutput(const std::string& name, Value value) {
+  outputs_.push_back({name, value});
+  ++value.node->outside_uses_;
+}
+
+void Graph::SetOutput(int i, Value value) {
+  --outputs_[i].value.node->outside_uses_;
+  outputs_[i].value = value;
+  ++value.node->outside_uses_;
+}
+
+void Graph::RemoveOutputs(const std::function<bool(const Output&)>& which) {
+  std::erase_if(outputs_, [&](const Output& o) {
+    const bool removed = which(o);
+    if (removed) --o.value.node->outside_uses_;
+    return removed;
+  });
 }
 
 void Graph::SetNextState(Value state, Value next) {
@@ -190,20 +214,26 @@ void Graph::SetNextState(Value state, Value next) {
     Fail(ErrorCode::kInvalidArgument, "next value of state ", ParamName(state.node), " is ",
          next.type().ToString(), ", the state is ", state.type().ToString());
   }
-  for (NextState& n : next_states_) {
-    if (n.state == state.node) {
-      n.value = next;
-      return;
-    }
+  ++next.node->outside_uses_;
+  if (const int at = state.node->next_state_; at >= 0) {
+    --next_states_[at].value.node->outside_uses_;
+    next_states_[at].value = next;
+    return;
   }
+  state.node->next_state_ = static_cast<int>(next_states_.size());
   next_states_.push_back({state.node, next});
 }
 
-Value Graph::FindNextState(const Node* state) const {
+void Graph::ClearNextStates() {
   for (const NextState& n : next_states_) {
-    if (n.state == state) return n.value;
+    --n.value.node->outside_uses_;
+    n.state->next_state_ = -1;
   }
-  return {};
+  next_states_.clear();
+}
+
+Value Graph::FindNextState(const Node* state) const {
+  return state->next_state_ < 0 ? Value{} : next_states_[state->next_state_].value;
 }
 
 Node* Graph::AddNode(const std::string& op, std::vector<Value> operands, AttrMap attrs,
@@ -234,17 +264,18 @@ void Graph::ReplaceAllUses(Value from, Value to) {
   for (const Use& u : uses) {
     if (u.node->operands_[u.operand] == from) SetOperand(u.node, u.operand, to);
   }
-  for (Output& o : outputs_) {
-    if (o.value == from) o.value = to;
+  if (from.node->outside_uses_ == 0) return;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].value == from) SetOutput(static_cast<int>(i), to);
   }
-  for (NextState& n : next_states_) {
-    if (n.value == from) n.value = to;
+  for (const NextState& n : next_states_) {
+    if (n.value == from) SetNextState(n.state->result(), to);
   }
 }
 
 void Graph::Erase(Node* node) {
-  STATOR_CHECK(node->uses_.empty(), "erasing ", node->op().name, " (", node->scope(),
-               ") which still has uses");
+  STATOR_CHECK(node->uses_.empty() && node->outside_uses_ == 0, "erasing ", node->op().name, " (",
+               node->scope(), ") which still has uses");
   for (int i = 0; i < node->num_operands(); ++i) RemoveUse(node->operands_[i], node, i);
   node->operands_.clear();
   Unlink(node);
@@ -285,6 +316,7 @@ std::vector<Node*> Graph::Nodes() const {
 }
 
 bool Graph::IsUsedOutside(Value v) const {
+  if (v.node->outside_uses_ == 0) return false;
   for (const Output& o : outputs_) {
     if (o.value == v) return true;
   }

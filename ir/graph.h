@@ -1,16 +1,18 @@
 // Graph: nodes at stable addresses in a topological order, explicit state, named outputs.
 #pragma once
 
+#include "ir/attr.h"
+#include "ir/op_def.h"
+#include "ir/op_registry.h"
+
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "ir/attr.h"
-#include "ir/op_def.h"
-#include "ir/op_registry.h"
 
 namespace stator {
 
@@ -73,6 +75,8 @@ class Node {
   Node* prev_ = nullptr;
   Node* next_ = nullptr;
   bool erased_ = false;
+  int outside_uses_ = 0;  // outputs and next states that take a result
+  int next_state_ = -1;   // of a state: where its next value is listed
 };
 
 // An entry of the graph's signature: an `input` or `state` node and its name.
@@ -116,11 +120,13 @@ class Graph {
   void RemoveInput(std::string_view name);  // must be unused
   void RemoveState(std::string_view name);  // must be unused
 
-  void AddOutput(const std::string& name, Value value) { outputs_.push_back({name, value}); }
-  std::vector<Output>& outputs() { return outputs_; }
+  void AddOutput(const std::string& name, Value value);
+  void SetOutput(int i, Value value);  // may change its type
+  void RemoveOutputs(const std::function<bool(const Output&)>& which);
   const std::vector<Output>& outputs() const { return outputs_; }
+  // Throws `Error` where the types differ.
   void SetNextState(Value state, Value next);
-  std::vector<NextState>& next_states() { return next_states_; }
+  void ClearNextStates();
   const std::vector<NextState>& next_states() const { return next_states_; }
   Value FindNextState(const Node* state) const;  // null when the state is only read
 
@@ -152,6 +158,9 @@ class Graph {
   void Link(Node* node, Node* before);
   void Unlink(Node* node);
   void RemoveUse(Value v, Node* user, int operand);
+  Value AddParam(const char* op, const std::string& name, Type type, const AttrMap& attrs,
+                 std::vector<Param>* list);
+  void RemoveParam(std::string_view name, std::vector<Param>* list);
 
   std::string name_;
   const OpRegistry* ops_;
@@ -160,6 +169,7 @@ class Graph {
   Node* tail_ = nullptr;
   int count_ = 0;
   std::vector<Param> inputs_, states_;
+  std::map<std::string, Node*, std::less<>> params_;  // both, by name
   std::vector<Output> outputs_;
   std::vector<NextState> next_states_;
 };

@@ -34,8 +34,7 @@ std::vector<Gradient> TakeGradients(Graph& graph) {
       if (o.name == name) gradients.push_back({p.name, o.value});
     }
   }
-  std::erase_if(graph.outputs(),
-                [](const Output& o) { return o.name.starts_with(training::kGradPrefix); });
+  graph.RemoveOutputs([](const Output& o) { return o.name.starts_with(training::kGradPrefix); });
   return gradients;
 }
 

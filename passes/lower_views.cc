@@ -172,9 +172,11 @@ void LowerViews(Graph& graph, const PassOptions&) {
     const bool own = !IsViewNode(*v.node) && v.node->op_class() != OpClass::kSource;
     return own ? v : InsertCopy(graph, v, nullptr);
   };
-  for (Output& o : graph.outputs()) o.value = leaving(o.value);
-  for (NextState& s : graph.next_states()) {
-    if (s.value.node != s.state) s.value = leaving(s.value);
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    graph.SetOutput(static_cast<int>(i), leaving(graph.outputs()[i].value));
+  }
+  for (const NextState& s : graph.next_states()) {
+    if (s.value.node != s.state) graph.SetNextState(s.state->result(), leaving(s.value));
   }
 }
 

@@ -65,13 +65,11 @@ class Rewriter {
       Rewrite(*n);
     }
     b_.SetInsertBefore(nullptr);
-    for (Output& o : graph_.outputs()) {
-      Enter(*o.value.node, nullptr);
-      o.value = Get(o.value, DType::kF32);
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      graph_.SetOutput(static_cast<int>(i), Leaving(graph_.outputs()[i].value));
     }
-    for (NextState& s : graph_.next_states()) {
-      Enter(*s.value.node, nullptr);
-      s.value = Get(s.value, DType::kF32);
+    for (const NextState& s : graph_.next_states()) {
+      graph_.SetNextState(s.state->result(), Leaving(s.value));
     }
     for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) graph_.Erase(*it);
     graph_.EraseDead();
@@ -106,6 +104,12 @@ class Rewriter {
   bool IsActivation(Value v) { return OnlyLow(v) || (Managed(v) && FormsOf(v).activation); }
 
   // `v` as an operand in dtype `want`; values that are not f32 in the old graph come as they are.
+  // What leaves the graph is f32 where it is a float.
+  Value Leaving(Value v) {
+    Enter(*v.node, nullptr);
+    return Get(v, DType::kF32);
+  }
+
   Value Get(Value v, DType want, int64_t group = -1) {
     if (!v) return v;
     Forms& f = FormsOf(v);

@@ -69,8 +69,7 @@ std::unique_ptr<Graph> AccumulateGraph(const Graph& model, const PassOptions& op
   Builder b(*graph);
   b.default_facts() = kUpdatePhase;
   const std::vector<Output> outputs = graph->outputs();
-  std::erase_if(graph->outputs(),
-                [](const Output& o) { return o.name.starts_with(training::kGradPrefix); });
+  graph->RemoveOutputs([](const Output& o) { return o.name.starts_with(training::kGradPrefix); });
   for (const Output& o : outputs) {
     if (o.name.starts_with(training::kGradPrefix)) AddToState(b, o.name, o.value);
   }
@@ -156,7 +155,7 @@ TrainingGraphs BuildTrainingGraphs(const Graph& model, const PassOptions& option
   }
   for (Graph* graph : graphs.all()) RunPasses(PrecisionPasses(), *graph, options);
   const std::unique_ptr<Graph> forward = evaluate_model ? evaluate_model->Clone() : model.Clone();
-  forward->next_states().clear();
+  forward->ClearNextStates();
   graphs.evaluate = BuildForwardGraph(*forward, "evaluate", options, graphs.all());
   return graphs;
 }

@@ -118,7 +118,7 @@ TEST_P(OpExpansion, equals_the_reference) {
   const auto want = Interpret(*graph, inputs).outputs;
   Builder b(*graph);
   const Values expanded = ExpandNode(b, *OnlyNode(*graph));
-  for (size_t i = 0; i < expanded.size(); ++i) graph->outputs()[i].value = expanded[i];
+  for (size_t i = 0; i < expanded.size(); ++i) graph->SetOutput(static_cast<int>(i), expanded[i]);
   graph->EraseDead();
   VerifyGraph(*graph);
   const auto got = Interpret(*graph, inputs).outputs;

@@ -45,7 +45,7 @@ std::unique_ptr<Graph> GradientGraph(const Graph& sample) {
   const Values dx = node->op().grad(b, node->view(), dy);
   STATOR_CHECK(static_cast<int>(dx.size()) == node->num_operands(), node->op().name, ": ",
                dx.size(), " gradients of ", node->num_operands(), " operands");
-  graph->outputs().clear();
+  graph->RemoveOutputs([](const Output&) { return true; });
   for (int i = 0; i < node->num_operands(); ++i) {
     if (!dx[i]) continue;
     STATOR_CHECK(dx[i].type() == node->operand(i).type(), node->op().name, ": gradient ",

@@ -36,7 +36,7 @@ std::vector<double> Eval(const Tensor& t, const Params& params) {
     Graph& g = t.model().graph();
     g.AddOutput("test", t.value());
     std::unique_ptr<Graph> clone = g.Clone();
-    g.outputs().pop_back();
+    g.RemoveOutputs([](const Output& o) { return o.name == "test"; });
     return clone;
   }();
   const stator::Tensor result = Run(*copy, params).back();
