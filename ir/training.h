@@ -18,6 +18,10 @@ inline constexpr std::string_view kLearningRate = "lr";      // f32[] output of 
 inline constexpr std::string_view kFinite = "finite";        // bool[] output: the update was applied
 inline constexpr std::string_view kStep = "step";            // i64[] state: updates applied so far
 inline constexpr std::string_view kSeed = "seed";            // u32[2] state: key of every random stream
+// Of f16 training alone; see passes/analysis/loss_scaling.h.
+inline constexpr std::string_view kLossScale = "loss_scale";            // f32[] state and output
+inline constexpr std::string_view kGoodUpdates = "loss_scale.good";     // i64[] state
+inline constexpr std::string_view kSkippedUpdates = "skipped_updates";  // i64[] state
 inline constexpr std::string_view kGradPrefix = "grad/";     // grad/<parameter>: outputs of autodiff and
                                                              // f32 accumulator states
 }  // namespace training

@@ -1,5 +1,6 @@
 // apply-optimizer: turns the gradients of autodiff (outputs grad/<name>, f32) into next states.
 //
+//   g      = the gradient, divided by the loss scale where f16 needs one (analysis/loss_scaling.h)
 //   norm   = sqrt(sum of all g^2): one f32 sum a parameter, these added pairwise in state order
 //   finite = is_finite(norm)
 //   clip   = min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
@@ -13,6 +14,7 @@
 #include "ir/builder.h"
 #include "ir/facts.h"
 #include "ir/training.h"
+#include "passes/analysis/loss_scaling.h"
 #include "passes/passes.h"
 
 #include <algorithm>
@@ -94,11 +96,17 @@ void ApplyOptimizer(Graph& graph, const PassOptions& options) {
   }
   const OptimizerSpec& spec = *options.optimizer;
   STATOR_CHECK(spec.schedule && spec.update, "an optimizer needs a schedule and an update");
-  const std::vector<Gradient> gradients = TakeGradients(graph);
+  std::vector<Gradient> gradients = TakeGradients(graph);
 
   Builder b(graph);
   b.SetScope("optimizer");
   b.default_facts()[std::string(fact::kPhase)] = std::string("update");
+  Value scale;
+  if (ScalesLoss(options)) {
+    scale = LossScale(graph, options);
+    const Value unscale = b.Div(b.Constant(1, DType::kF32), scale);
+    for (Gradient& g : gradients) g.value = b.Mul(g.value, unscale);
+  }
   Values squares;
   for (const Gradient& g : gradients) {
     squares.push_back(b.Sum(b.Mul(g.value, g.value), Dims{}, /*drop=*/true));
@@ -116,13 +124,14 @@ void ApplyOptimizer(Graph& graph, const PassOptions& options) {
   UpdateParameters(b, spec, gradients, clip, rate, next_step);
   graph.SetNextState(step, next_step);
 
-  if (spec.skip_non_finite) {
+  if (spec.skip_non_finite || scale) {
     for (size_t i = 0; i < graph.next_states().size(); ++i) {
       const NextState next = graph.next_states()[i];
       b.SetScope(graph.ParamName(next.state));
       graph.SetNextState(next.state->result(), b.Select(finite, next.value, next.state->result()));
     }
   }
+  if (scale) AdjustLossScale(b, scale, finite, options);
   graph.AddOutput(std::string(training::kGradNorm), norm);
   graph.AddOutput(std::string(training::kLearningRate), rate);
   graph.AddOutput(std::string(training::kFinite), finite);

@@ -13,6 +13,7 @@
 #include "ir/expand.h"
 #include "ir/facts.h"
 #include "ir/training.h"
+#include "passes/analysis/loss_scaling.h"
 #include "passes/passes.h"
 
 #include <algorithm>
@@ -227,11 +228,15 @@ void Autodiff(Graph& graph, const PassOptions& options) {
     if (!n->HasFact(fact::kPhase)) n->SetFact(fact::kPhase, std::string("forward"));
   }
   // Several micro-batches add up gradients weighted by their token counts; the update divides.
-  const Value weight = options.micro_batches > 1 ? FindOutput(graph, training::kWeight) : Value{};
-  const Values gradients = Gradients(graph, loss, parameters, weight);
-
+  Value seed = options.micro_batches > 1 ? FindOutput(graph, training::kWeight) : Value{};
   Builder b(graph);
   b.default_facts()[std::string(fact::kPhase)] = std::string("backward");
+  if (ScalesLoss(options)) {
+    const Value scale = LossScale(graph, options);
+    seed = seed ? b.Mul(seed, scale) : scale;
+  }
+  const Values gradients = Gradients(graph, loss, parameters, seed);
+
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Value g = gradients[i] ? b.Cast(gradients[i], DType::kF32)
                                  : b.Constant(0, DType::kF32, parameters[i].shape());

@@ -20,6 +20,8 @@ struct PassOptions {
   const Target* target = nullptr;             // null in text tests: a generic CPU
   const OptimizerSpec* optimizer = nullptr;   // for apply-optimizer
   DType compute_dtype = DType::kF32;          // f32 leaves mixed-precision off
+  double loss_scale = 65536;                  // the first one, where compute_dtype is f16
+  int64_t loss_scale_interval = 2000;         // applied updates until it doubles; 0: it stays
   int micro_batches = 1;
   bool fuse = true;                           // false: one region a node
   bool fast = false;                          // admits non-deterministic kernels

@@ -106,7 +106,9 @@ std::unique_ptr<Graph> UpdateGraph(const Graph& accumulate, const PassOptions& o
     consumed.push_back(declare(name));
     graph->AddOutput(name, b.Div(consumed.back(), divisor));
   }
-  if (accumulate.FindState(training::kStep)) declare(std::string(training::kStep));
+  for (const std::string_view name : {training::kStep, training::kLossScale}) {
+    if (accumulate.FindState(name)) declare(std::string(name));
+  }
   ApplyOptimizer(*graph, options);
   // After the optimizer, whose writes depend on the norm: a non-finite sum must go as well.
   if (accumulate.FindState(training::kMicroBatch)) {

@@ -29,6 +29,8 @@ PassOptions ToPassOptions(const CompileOptions& options, const Target& target,
   out.target = &target;
   out.optimizer = optimizer;
   out.compute_dtype = options.compute_dtype;
+  out.loss_scale = options.loss_scale;
+  out.loss_scale_interval = options.loss_scale_interval;
   out.micro_batches = options.micro_batches;
   out.fuse = options.fuse;
   out.fast = options.fast;

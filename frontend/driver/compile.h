@@ -22,6 +22,8 @@ struct ForwardProgram {
 
 struct CompileOptions {
   DType compute_dtype = DType::kF32;  // of matrix products; masters stay f32
+  double loss_scale = 65536;          // where compute_dtype is f16: the first loss scale,
+  int64_t loss_scale_interval = 2000;  // and updates until it doubles (0: never)
   int micro_batches = 1;
   bool fuse = true;
   bool fast = false;  // admits kernels that differ from run to run

@@ -40,6 +40,9 @@ struct TrainConfig {
 
   // The device and the compiler.
   std::string device = "auto", dtype = "auto";
+  StringList keep_f32;
+  double loss_scale = 65536;
+  int64_t loss_scale_interval = 2000;
   int64_t threads = 0;
   bool fuse = true, fast = false;
   std::string numerics = "default", mode = "graph", compile_cache;

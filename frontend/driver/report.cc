@@ -104,6 +104,7 @@ void Report::Step(const StepReport& r) {
     if (options_.peak_flops > 0) {
       line += Format("  MFU %.1f %%", 100 * rate * options_.flops_per_token / options_.peak_flops);
     }
+    if (m.loss_scale > 0) line += Format("  scale %g", m.loss_scale);
     Line(line);
   }
   if (metrics_) {
@@ -112,6 +113,7 @@ void Report::Step(const StepReport& r) {
                                   {"grad_norm", Number(m.grad_norm)},
                                   {"lr", Number(m.learning_rate)},
                                   {"finite", m.finite},
+                                  {"loss_scale", Number(m.loss_scale)},
                                   {"ms", Number(seconds * 1e3)},
                                   {"tokens", r.tokens}}));
   }

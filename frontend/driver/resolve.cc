@@ -96,7 +96,9 @@ DType ComputeDType(const TrainConfig& config, const Target& target) {
   if (config.dtype == "auto") {
     return target.kind() == DeviceKind::kCuda ? DType::kBF16 : DType::kF32;
   }
-  return config.dtype == "bfloat16" || config.dtype == "bf16" ? DType::kBF16 : DType::kF32;
+  if (config.dtype == "bfloat16" || config.dtype == "bf16") return DType::kBF16;
+  if (config.dtype == "float16" || config.dtype == "f16") return DType::kF16;
+  return DType::kF32;
 }
 
 }  // namespace stator

@@ -2,6 +2,7 @@
 #include "frontend/driver/models.h"
 #include "frontend/driver/resolve.h"
 #include "frontend/driver/train.h"
+#include "ir/base/error.h"
 
 namespace stator {
 namespace {
@@ -10,10 +11,26 @@ CompileOptions MakeCompileOptions(const TrainConfig& config, const Target& targe
   CompileOptions options;
   options.compute_dtype = ComputeDType(config, target);
   options.micro_batches = static_cast<int>(config.gradient_accumulation_steps);
+  options.loss_scale = config.loss_scale;
+  options.loss_scale_interval = config.loss_scale_interval;
+  options.keep_f32 = config.keep_f32;
   options.fuse = config.fuse;
   options.fast = config.fast;
   options.numerics = config.numerics == "strict" ? Numerics::kStrict : Numerics::kDefault;
   return options;
+}
+
+void CheckKeptScopes(const TrainConfig& config, const Graph& model) {
+  for (const std::string& glob : config.keep_f32) {
+    bool found = false;
+    for (const Node* n = model.first(); n != nullptr && !found; n = n->next()) {
+      found = GlobMatch(glob, n->scope());
+    }
+    if (!found) {
+      Fail(ErrorCode::kInvalidArgument, "keep_f32: no scope of ", config.model, " matches '", glob,
+           "'; scopes look like ", model.first()->scope());
+    }
+  }
 }
 
 }  // namespace
@@ -24,6 +41,7 @@ PlannedModel CompileTraining(const TrainConfig& config, const Target& target, bo
   const auto model = LossModel(config, vocab_size, dsl::Mode::kTrain);
   const auto evaluate = LossModel(config, vocab_size, dsl::Mode::kEvaluate);
   const auto forward = ForwardModel(config, vocab_size);
+  CheckKeptScopes(config, model->graph());
   const OptimizerSpec optimizer = MakeOptimizer(config)(model->graph());
   CompileOptions options = MakeCompileOptions(config, target);
   options.on_dump = dump;

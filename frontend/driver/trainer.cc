@@ -24,6 +24,7 @@ Metrics ReadMetrics(const OutputMap& outputs) {
   m.weight = ReadFloat(outputs, training::kWeight);
   m.grad_norm = ReadFloat(outputs, training::kGradNorm);
   m.learning_rate = ReadFloat(outputs, training::kLearningRate);
+  m.loss_scale = ReadFloat(outputs, training::kLossScale);
   const auto finite = outputs.find(std::string(training::kFinite));
   m.finite = finite == outputs.end() || finite->second.empty() || finite->second[0] != 0;
   return m;

@@ -34,6 +34,7 @@ struct Metrics {
   float weight = 0;     // tokens counted; 0 when the loss does not count
   float grad_norm = 0;  // before clipping
   float learning_rate = 0;
+  float loss_scale = 0;  // that this update used; 0 without scaling
   bool finite = true;  // false: the norm was not finite, and the update was skipped
 };
 

@@ -64,6 +64,7 @@ TEST(CudaCompiles, samples_of_every_op) { ExpectCompiles(PlanFor(KernelCases()),
 TEST(CudaCompiles, gradients_of_every_op) { ExpectCompiles(PlanFor(GradientCases()), "gradients"); }
 TEST(CudaCompiles, odd_graphs) { ExpectCompiles(PlanFor(OddCases()), "odd"); }
 TEST(CudaCompiles, gpt_in_f32) { ExpectCompiles(GptPlanForGpu(DType::kF32, 2), "gpt"); }
+TEST(CudaCompiles, gpt_in_f16) { ExpectCompiles(GptPlanForGpu(DType::kF16, 2), "gpt"); }
 TEST(CudaCompiles, gpt_in_bf16) { ExpectCompiles(GptPlanForGpu(DType::kBF16, 2), "gpt"); }
 TEST(CudaCompiles, llama_in_f32) { ExpectCompiles(LlamaPlanForGpu(DType::kF32, 2), "llama"); }
 TEST(CudaCompiles, llama_in_bf16) { ExpectCompiles(LlamaPlanForGpu(DType::kBF16, 2), "llama"); }

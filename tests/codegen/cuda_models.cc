@@ -9,7 +9,7 @@ namespace stator {
 namespace {
 
 Plan PlanForGpu(TrainConfig config, DType dtype, int64_t layers) {
-  config.dtype = dtype == DType::kBF16 ? "bfloat16" : "float32";
+  config.dtype = std::string(Name(dtype));
   config.n_layer = layers, config.n_head = 2, config.n_embd = 128, config.block_size = 64;
   config.batch_size = 2;
   return CompileTraining(config, *MakeRecordedTarget("h200"), /*bytes=*/true).compiled.plan;
