@@ -5,6 +5,7 @@
 #include "frontend/driver/json.h"
 
 #include <fstream>
+#include <limits>
 
 namespace stator {
 
@@ -41,7 +42,10 @@ std::vector<Step> ReadSteps(const std::string& out_dir) {
   for (std::string line; std::getline(in, line);) {
     const Json json = ParseJson(line, out_dir);
     if (!json.Find("loss")) continue;
-    const auto number = [&](const char* key) { return *json.Find(key)->As<double>(); };
+    const auto number = [&](const char* key) {  // null: not finite
+      const double* value = json.Find(key)->As<double>();
+      return value ? *value : std::numeric_limits<double>::infinity();
+    };
     steps.push_back({number("loss"), number("grad_norm"), number("lr")});
   }
   return steps;

@@ -14,30 +14,6 @@ namespace {
 
 class Training : public testing::Test {
  protected:
-  void ExpectSameCheckpoint(const std::string& a, const std::string& b) {
-    for (const char* file : {"model.safetensors", "state.safetensors"}) {
-      EXPECT_TRUE(CheckpointFile(a, file) == CheckpointFile(b, file)) << file;
-    }
-  }
-  // Runs `config` to its end, and to `stop` and from there to its end.
-  void ExpectResumeIsNoStop(TrainConfig config, int64_t stop) {
-    config.lr_decay_iters = config.max_iters;
-    TrainConfig stopped = config;
-    stopped.out_dir += "-stopped";
-    RunTraining(config);
-    stopped.max_iters = stop;
-    RunTraining(stopped);
-    const TrainConfig resumed =
-        ResolveConfig({.toml = "",
-                       .flags = {{"out_dir", {stopped.out_dir}},
-                                 {"resume", {"true"}},
-                                 {"device", {"cpu"}},
-                                 {"max_iters", {std::to_string(config.max_iters)}}}});
-    EXPECT_EQ(resumed.n_embd, config.n_embd);
-    EXPECT_EQ(RunTraining(resumed).iteration, config.max_iters);
-    EXPECT_EQ(ReadSteps(config.out_dir), ReadSteps(stopped.out_dir));
-    ExpectSameCheckpoint(config.out_dir, stopped.out_dir);
-  }
   TempDir dir_;
 };
 
@@ -53,43 +29,6 @@ TEST_F(Training, loss_falls_below_the_bigram_entropy) {
   EXPECT_LT(result.val_loss, 0.8 * result.bigram);
 }
 
-TEST_F(Training, two_runs_with_one_seed_have_the_same_bits) {
-  const TrainConfig a = SmallConfig(dir_, "a"), b = SmallConfig(dir_, "b");
-  RunTraining(a);
-  RunTraining(b);
-  EXPECT_EQ(ReadSteps(a.out_dir), ReadSteps(b.out_dir));
-  ExpectSameCheckpoint(a.out_dir, b.out_dir);
-  TrainConfig c = SmallConfig(dir_, "c");
-  c.seed = 2;
-  RunTraining(c);
-  EXPECT_NE(ReadSteps(a.out_dir), ReadSteps(c.out_dir));
-}
-
-TEST_F(Training, resuming_is_no_stop) { ExpectResumeIsNoStop(SmallConfig(dir_, "plain"), 9); }
-
-TEST_F(Training, resuming_is_no_stop_with_dropout_and_micro_batches) {
-  TrainConfig config = SmallConfig(dir_, "dropout");
-  config.dropout = 0.2;
-  config.gradient_accumulation_steps = 3;
-  config.max_iters = 10;
-  ExpectResumeIsNoStop(config, 4);
-}
-
-TEST_F(Training, resuming_is_no_stop_in_bf16) {
-  TrainConfig config = SmallConfig(dir_, "bf16");
-  config.dtype = "bf16";
-  config.max_iters = 10;
-  ExpectResumeIsNoStop(config, 4);
-}
-
-TEST_F(Training, resuming_is_no_stop_for_llama_with_grouped_queries) {
-  TrainConfig config = SmallConfig(dir_, "llama");
-  config.model = "llama";
-  config.n_kv_head = 1;
-  config.max_iters = 10;
-  ExpectResumeIsNoStop(config, 4);
-}
-
 TEST_F(Training, micro_batches_add_up_to_the_whole_batch) {
   const TrainConfig whole = SmallConfig(dir_, "whole");
   TrainConfig parts = SmallConfig(dir_, "parts");
@@ -103,16 +42,6 @@ TEST_F(Training, micro_batches_add_up_to_the_whole_batch) {
     EXPECT_NEAR(a[i].loss, b[i].loss, 1e-4) << "update " << i;
     EXPECT_EQ(a[i].lr, b[i].lr);
   }
-}
-
-TEST_F(Training, fusion_does_not_change_a_bit) {
-  const TrainConfig fused = SmallConfig(dir_, "fused");
-  TrainConfig unfused = SmallConfig(dir_, "unfused");
-  unfused.fuse = false;
-  RunTraining(fused);
-  RunTraining(unfused);
-  EXPECT_EQ(ReadSteps(fused.out_dir), ReadSteps(unfused.out_dir));
-  ExpectSameCheckpoint(fused.out_dir, unfused.out_dir);
 }
 
 TEST_F(Training, an_interrupted_run_saves_and_can_go_on) {
