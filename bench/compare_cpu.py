@@ -1,6 +1,6 @@
 """The small GPT of `./run train` on the CPU in f32: a training step of Stator against PyTorch eager.
 
-  python3 bench/compare_cpu.py --stator build/dev/stator_cpu_steps [--threads 2] [--out bench/results/cpu_small_gpt.json]
+  python3 bench/compare_cpu.py --stator build/dev/stator_train_steps [--threads 2] [--out bench/results/cpu_small_gpt.json]
 
 Both take turns in one run (A B A B ...), a few steps a turn, so that whatever else the machine does falls on both. Same
 model, batch, AdamW, clipping and threads. PyTorch's faster choices are taken where its version has them: fused AdamW,
@@ -55,13 +55,14 @@ class StatorSteps:
     def __init__(self, program, threads):
         keys = ["%s=%s" % (k, v) for k, v in CONFIG.items()] + ["threads=%d" % threads]
         self.process = subprocess.Popen([program] + keys, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process.stdout.readline()  # the first step
 
     def run(self, count):
         self.process.stdin.write("run %d\n" % count)
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
-            sys.exit("stator_cpu_steps ended")
+            sys.exit("stator_train_steps ended")
         answer = json.loads(answer)
         return answer["ms"], answer["cpu_ms"]
 
@@ -81,7 +82,7 @@ def summary(wall, cpu):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--stator", required=True, help="the program stator_cpu_steps")
+    parser.add_argument("--stator", required=True, help="the program stator_train_steps")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--steps", type=int, default=10, help="steps of a turn")

@@ -1,16 +1,16 @@
-// stator_cpu_steps [key=value...]: training steps on request, for comparisons that interleave programs
-// (compare_cpu.py), and a table of where a step's time goes. Keys as in `stator train`; vocab_size is
-// 256 unless given. Tokens are random: no data is read. Commands on stdin, an answer a line on stdout:
-//   run N       updates; answers {"ms": [...], "cpu_ms": [...], "loss": x}: by the clock, and of all
-//               threads together
-//   profile N   the steps of the plan one by one, N times, in processor time; answers a table on
-//               stderr, {} on stdout
+// stator_train_steps [key=value...]: training steps on request, for comparisons that run programs side by
+// side (compare_cpu.py, side_by_side.py). Keys as in `stator train`; vocab_size is 256 unless given.
+// Tokens are random: no data is read. Prints a line of JSON when the first step is done, then answers
+// commands on stdin, a line each:
+//   run N      updates, one after another: {"ms": [...], "cpu_ms": [...], "loss": x}, by the clock and
+//              in processor time of all threads
+//   stream N   updates with the next one under way, as in `stator train`: {"ms": [...], "loss": x},
+//              from the end of one to the end of the next
 #include <time.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
-#include <map>
 #include <sstream>
 #include <string>
 
@@ -41,12 +41,6 @@ std::vector<int32_t> RandomTokens(int64_t count, int64_t vocab_size) {
   return tokens;
 }
 
-struct Line {
-  std::string label;
-  int calls = 0;
-  double ms = 0, flops = 0, bytes = 0;
-};
-
 class Steps {
  public:
   explicit Steps(const TrainConfig& config)
@@ -73,42 +67,29 @@ class Steps {
     std::fflush(stdout);
   }
 
-  // Equal kernels of different layers share a line: a step's name and its scope without numbers. Of the
-  // `count` times the shortest counts. Says most with threads=1, where waiting costs nothing.
-  void Profile(int count) {
-    const Program& program = *trainer_.plan().FindProgram("train");
-    std::vector<double> best(program.steps.size(), 1e30);
+  void Stream(int count) {
+    std::string ms;
+    float loss = 0;
+    trainer_.Enqueue({feed()});
+    double last = WallMs();
     for (int i = 0; i < count; ++i) {
-      double last = CpuMs();
-      trainer_.executor().RunStepwise("train", feed(), [&](int step, Executor&) {
-        const double now = CpuMs();
-        best[step] = std::min(best[step], now - last);
-        last = CpuMs();
-      });
+      if (i + 1 < count) trainer_.Enqueue({feed()});
+      loss = trainer_.Take().loss;
+      const double now = WallMs();
+      ms += StrCat(i ? ", " : "", now - last);
+      last = now;
     }
-    std::map<std::string, Line> by_label;
-    double total = 0;
-    for (size_t s = 0; s < best.size(); ++s) {
-      const PlanStep& step = program.steps[s];
-      std::string label = step.name + " @" + step.scope;
-      std::erase_if(label, [](char c) { return c >= '0' && c <= '9'; });
-      if (const auto* call = std::get_if<KernelCall>(&step.work)) {
-        label += StrCat(" k", call->kernel, " ", trainer_.plan().kernels[call->kernel].name);
-      }
-      Line& line = by_label[label];
-      line.label = label, ++line.calls, line.ms += best[s], line.flops += step.flops;
-      line.bytes += step.bytes, total += best[s];
-    }
-    std::vector<Line> lines;
-    for (const auto& [label, line] : by_label) lines.push_back(line);
-    std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.ms > b.ms; });
-    std::fprintf(stderr, "%9s %6s %6s %8s %8s  step\n", "ms", "%", "calls", "GFLOP/s", "GB/s");
-    for (const Line& l : lines) {
-      std::fprintf(stderr, "%9.4f %6.2f %6d %8.1f %8.1f  %s\n", l.ms, 100 * l.ms / total, l.calls,
-                   l.flops / l.ms * 1e-6, l.bytes / l.ms * 1e-6, l.label.c_str());
-    }
-    std::fprintf(stderr, "%9.4f ms, %zu steps\n", total, best.size());
-    std::printf("{}\n");
+    std::printf("{\"ms\": [%s], \"loss\": %.9g}\n", ms.c_str(), static_cast<double>(loss));
+    std::fflush(stdout);
+  }
+
+  // Seconds from the start of the process to the end of the first step, and the memory, bytes.
+  void First(double start_ms) {
+    const float loss = trainer_.Step(feed()).loss;
+    const MemoryReport memory = trainer_.executor().memory();
+    std::printf("{\"first_step_s\": %.3f, \"loss0\": %.9g, \"state\": %lld, \"arena\": %lld}\n",
+                (WallMs() - start_ms) / 1e3, static_cast<double>(loss),
+                static_cast<long long>(memory.state), static_cast<long long>(memory.arena));
     std::fflush(stdout);
   }
 
@@ -121,6 +102,7 @@ class Steps {
 };
 
 void Serve(int argc, char** argv) {
+  const double start = WallMs();
   TrainConfig config;
   config.device = "cpu", config.dtype = "f32", config.vocab_size = 256;
   for (int i = 1; i < argc; ++i) {
@@ -133,15 +115,16 @@ void Serve(int argc, char** argv) {
   }
   ValidateConfig(config);
   Steps steps(config);
+  steps.First(start);
   for (std::string text; std::getline(std::cin, text);) {
     std::istringstream in(text);
     std::string command;
     int count = 0;
     in >> command >> count;
-    if (count < 1 || (command != "run" && command != "profile")) {
-      Fail(ErrorCode::kInvalidArgument, "expected 'run N' or 'profile N', got '", text, "'");
+    if (count < 1 || (command != "run" && command != "stream")) {
+      Fail(ErrorCode::kInvalidArgument, "expected 'run N' or 'stream N', got '", text, "'");
     }
-    command == "run" ? steps.Run(count) : steps.Profile(count);
+    command == "run" ? steps.Run(count) : steps.Stream(count);
   }
 }
 
@@ -153,7 +136,7 @@ int main(int argc, char** argv) {
     stator::Serve(argc, argv);
     return 0;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "stator_cpu_steps: %s\n", e.what());
+    std::fprintf(stderr, "stator_train_steps: %s\n", e.what());
     return 1;
   }
 }
