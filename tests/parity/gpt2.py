@@ -12,6 +12,7 @@ import parity
 SIZES = {
     "small": dict(n_layer=4, n_head=4, n_embd=128, block_size=64, vocab_size=512, batch_size=4),
     "124m": dict(n_layer=12, n_head=12, n_embd=768, block_size=256, vocab_size=50257, batch_size=4, learning_rate=6e-5),
+    "curve": dict(n_layer=12, n_head=12, n_embd=768, block_size=512, vocab_size=50304, batch_size=16, learning_rate=1e-4),
     "train": dict(n_layer=4, n_head=4, n_embd=128, block_size=128, vocab_size=256, batch_size=16),
 }
 

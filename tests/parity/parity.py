@@ -89,7 +89,8 @@ class Training:
 
     def step(self, rows):
         """One update from rows [B, T + 1]; the loss and the gradient's norm before clipping, still on the device."""
-        loss = self.loss(self.parameters, self.config, rows[:, :-1], rows[:, 1:])
+        with torch.autocast(rows.device.type, dtype=torch.bfloat16, enabled=self.config.get("autocast", False)):
+            loss = self.loss(self.parameters, self.config, rows[:, :-1], rows[:, 1:])
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0)
@@ -108,7 +109,7 @@ def stator_settings(config, steps, device):
     keys = {k: v for k, v in config.items() if k in ("model", "n_layer", "n_head", "n_kv_head", "n_embd", "block_size",
                                                      "batch_size", "vocab_size", "tie_weights", "learning_rate")}
     keys.update(schedule="constant", warmup_iters=0, max_iters=steps, weight_decay=0.1, beta1=0.9, beta2=0.95,
-                grad_clip=1, dtype="f32", device=device)
+                grad_clip=1, dtype="bf16" if config.get("autocast") else "f32", device=device)
     return ["%s=%s" % (k, str(v).lower() if isinstance(v, bool) else v) for k, v in keys.items()]
 
 
@@ -133,6 +134,27 @@ def largest_difference(a, b):
     return differences[worst], worst
 
 
+def window_means(losses, width=20):
+    return [sum(losses[i:i + width]) / len(losses[i:i + width]) for i in range(0, len(losses), width)]
+
+
+def compare_curves(name, loss, config, weights, batches, args):
+    """bf16: Stator's curve against two runs of PyTorch's autocast that differ in the order of the batches' rows alone,
+    which changes no loss but by rounding. Their distance is the noise; means of 20 steps are compared."""
+    config = dict(config, autocast=True, fused_attention=hasattr(F, "scaled_dot_product_attention"))
+    ours = run_stator(args.stator, config, weights, batches, args.device)["losses"]
+    runs = [run_torch(loss, config, weights, rows, args.device, torch.float32)[0] for rows in (batches, batches[:, ::-1].copy())]
+    curves = [window_means(x) for x in [ours] + runs]
+    noise = max(abs(a - b) for a, b in zip(curves[1], curves[2]))
+    apart = max(abs(a - (b + c) / 2) for a, b, c in zip(*curves))
+    passed = apart <= max(2 * noise, 2e-3)
+    print(json.dumps({"model": name, "size": args.size, "steps": args.steps, "dtype": "bf16", "torch": torch.__version__,
+                      "learning_rate": config["learning_rate"], "largest_distance_of_window_means": apart,
+                      "the_same_between_two_torch_runs": noise, "limit": max(2 * noise, 2e-3), "last_losses":
+                      [curve[-1] for curve in curves], "curves": curves, "passed": passed}))
+    sys.exit(0 if passed else 1)
+
+
 def main(name, loss, shapes, sizes):
     parser = argparse.ArgumentParser(description="%s, Stator against PyTorch: losses of the same steps" % name)
     parser.add_argument("--stator", required=True, help="the program stator_losses")
@@ -141,6 +163,7 @@ def main(name, loss, shapes, sizes):
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--learning-rate", type=float, help="in place of the size's own")
     parser.add_argument("--double", action="store_true", help="PyTorch in f64, to see how far f32 itself drifts")
+    parser.add_argument("--bf16", action="store_true", help="curves in bf16 against autocast's, within its own noise")
     args = parser.parse_args()
 
     # f32 means f32: no TF32 in products.
@@ -151,6 +174,8 @@ def main(name, loss, shapes, sizes):
         config["learning_rate"] = args.learning_rate
     weights = make_weights(shapes(config), config["n_layer"])
     batches = make_batches(args.steps, config["batch_size"], config["block_size"], config["vocab_size"])
+    if args.bf16:
+        compare_curves(name, loss, config, weights, batches, args)
     ours = run_stator(args.stator, config, weights, batches, args.device)
     losses, norms = run_torch(loss, config, weights, batches, args.device,
                               torch.float64 if args.double else torch.float32)
