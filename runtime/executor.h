@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/plan.h"
+#include "runtime/timed_run.h"
 
 namespace stator {
 
@@ -33,6 +34,7 @@ struct ExecutorOptions {
   std::string tuning_file = {};  // GEMM algorithm choices; "": inside the cache directory
   Tuning tuning = Tuning::kSearch;
   bool fast = false;        // admit non-deterministic library kernels
+  bool timed = false;       // for RunTimed: the GPU's tracer is attached before anything is loaded
 };
 
 // What the device really holds, bytes, measured at load.
@@ -72,6 +74,14 @@ class Executor {
   virtual void RunStepwise(const std::string& program, const std::map<std::string, Bytes>& inputs,
                            const std::function<StepVisitor>& visit) = 0;
   virtual std::vector<char> ReadBuffer(BufferRef buffer, int64_t bytes) = 0;
+
+  // Runs `program` and times its steps, waiting for it; states move on, by two runs where a first
+  // way of timing has failed. On a GPU the steps are timed inside the captured graph by CUPTI's
+  // records if the executor was made `timed` and CUPTI is there, else by events between steps that
+  // are enqueued one by one.
+  virtual TimedRun RunTimed(const std::string& program,
+                            const std::map<std::string, Bytes>& inputs) = 0;
+  virtual DeviceConditions Conditions() = 0;
 
   static constexpr int kMaxInFlight = 4;
 };

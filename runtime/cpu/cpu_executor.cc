@@ -11,6 +11,7 @@
 
 #include <omp.h>
 
+#include <chrono>
 #include <cstring>
 #include <exception>
 
@@ -119,6 +120,25 @@ class CpuExecutor : public Executor {
     const char* from = memory_.At(buffer);
     return bytes == 0 ? std::vector<char>() : std::vector<char>(from, from + bytes);
   }
+
+  TimedRun RunTimed(const std::string& name, const std::map<std::string, Bytes>& inputs) override {
+    const Program& program = Begin(name, inputs);
+    const ThreadCount scope(threads_);
+    const std::vector<Ready>& ready = ready_.at(name);
+    TimedRun run{.steps = {}, .method = "host timers around each step"};
+    run.steps.reserve(program.steps.size());
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = Clock::now();
+    const auto now = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+      const double start = now();
+      Execute(program.steps[s], ready[s]);
+      run.steps.push_back({start, now()});
+    }
+    return run;
+  }
+
+  DeviceConditions Conditions() override { return {.why_not = "not read on a CPU"}; }
 
  private:
   struct Slot {

@@ -100,7 +100,13 @@ void RunFill(const FillCall& call, const CpuMemory& memory) {
 
 void RunCopy(const CopyCall& call, const CpuMemory& memory) {
   if (call.bytes == 0 || call.from == call.to) return;
-  std::memcpy(memory.At(call.to), memory.At(call.from), static_cast<size_t>(call.bytes));
+  const char* from = memory.At(call.from);
+  char* to = memory.At(call.to);
+  constexpr int64_t kBlock = 1 << 20;  // bytes that one thread copies at a time
+#pragma omp parallel for schedule(static) if (call.bytes > kBlock)
+  for (int64_t at = 0; at < call.bytes; at += kBlock) {
+    std::memcpy(to + at, from + at, static_cast<size_t>(std::min(kBlock, call.bytes - at)));
+  }
 }
 
 }  // namespace stator

@@ -3,6 +3,7 @@
 #include "ir/base/error.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/nvml.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/program_io.h"
 
@@ -32,6 +33,10 @@ void CheckTarget(const Plan& plan, const DeviceInfo& device) {
 CudaExecutor::CudaExecutor(Plan plan, const ExecutorOptions& options, const MatMulOptions& matmul)
     : plan_(std::move(plan)), device_(options.device) {
   VerifyPlan(plan_);
+  if (options.timed) {
+    trace_ = std::make_unique<ActivityTrace>();
+    untraced_ = trace_->why_not();
+  }
   UseCudaDevice(device_);
   CheckTarget(plan_, DescribeDevice(device_));
   const int64_t before = DeviceBytesUsed();
@@ -40,6 +45,7 @@ CudaExecutor::CudaExecutor(Plan plan, const ExecutorOptions& options, const MatM
   BuildPrograms(options, matmul);
   ZeroSpaces();
   memory_.libraries = DeviceBytesUsed() - before - memory_.state - memory_.arena - memory_.io;
+  if (untraced_.empty()) (void)trace_->Stop(&untraced_);
 }
 
 CudaExecutor::~CudaExecutor() {
@@ -257,18 +263,57 @@ void CudaExecutor::Synchronize() {
   CheckCuda(cudaStreamSynchronize((*streams_)[0]), "wait for plan '" + plan_.name + "'");
 }
 
-void CudaExecutor::RunStepwise(const std::string& program,
-                               const std::map<std::string, Bytes>& inputs,
-                               const std::function<StepVisitor>& visit) {
-  ProgramRunner& runner = Find(program);
-  CheckInputs(runner.program(), inputs);
+void CudaExecutor::PlaceInputs(const Program& program,
+                               const std::map<std::string, Bytes>& inputs) {
+  CheckInputs(program, inputs);
   Synchronize();
-  for (const PlanInput& input : runner.program().inputs) {
+  for (const PlanInput& input : program.inputs) {
     const Bytes bytes = inputs.at(input.name);
     if (bytes.empty()) continue;
     CheckCuda(cudaMemcpy(spaces_(input.buffer), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
               "upload input " + input.name);
   }
+}
+
+std::vector<StepSpan> CudaExecutor::Trace(ProgramRunner& runner) {
+  CheckCuda(cudaDeviceSynchronize(), "wait for plan '" + plan_.name + "'");
+  trace_->Start(&untraced_);
+  runner.Enqueue();
+  CheckCuda(cudaDeviceSynchronize(), "time program " + runner.program().name);
+  std::string lost;
+  std::vector<DeviceActivity> activities = trace_->Stop(&lost);
+  if (untraced_.empty()) untraced_ = lost;
+  std::vector<StepSpan> spans;
+  if (untraced_.empty()) {
+    untraced_ = AssignActivities(plan_, runner.program(), runner.step_nodes(),
+                                 std::move(activities), &spans);
+  }
+  return spans;
+}
+
+TimedRun CudaExecutor::RunTimed(const std::string& program,
+                                const std::map<std::string, Bytes>& inputs) {
+  ProgramRunner& runner = Find(program);
+  PlaceInputs(runner.program(), inputs);
+  if (untraced_.empty()) {
+    std::vector<StepSpan> spans = Trace(runner);
+    if (untraced_.empty()) {
+      return {std::move(spans), runner.replays()
+                                    ? "CUPTI's records of the kernels in the captured graph"
+                                    : "CUPTI's records of the kernels"};
+    }
+  }
+  return {runner.TimeSteps(),
+          "CUDA events between steps enqueued one by one (CUPTI: " + untraced_ + ")"};
+}
+
+DeviceConditions CudaExecutor::Conditions() { return ReadConditions(device_); }
+
+void CudaExecutor::RunStepwise(const std::string& program,
+                               const std::map<std::string, Bytes>& inputs,
+                               const std::function<StepVisitor>& visit) {
+  ProgramRunner& runner = Find(program);
+  PlaceInputs(runner.program(), inputs);
   const std::vector<PlanStep>& steps = runner.program().steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     runner.EnqueueStep(static_cast<int>(i));

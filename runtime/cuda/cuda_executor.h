@@ -2,6 +2,7 @@
 // for and never waiting in the steady state.
 #pragma once
 
+#include "runtime/cuda/activity_trace.h"
 #include "runtime/cuda/builder.h"
 #include "runtime/cuda/program_runner.h"
 #include "runtime/cuda/resources.h"
@@ -30,6 +31,9 @@ class CudaExecutor : public Executor {
   void RunStepwise(const std::string& program, const std::map<std::string, Bytes>& inputs,
                    const std::function<StepVisitor>& visit) override;
   std::vector<char> ReadBuffer(BufferRef buffer, int64_t bytes) override;
+  TimedRun RunTimed(const std::string& program,
+                    const std::map<std::string, Bytes>& inputs) override;
+  DeviceConditions Conditions() override;
 
   size_t GraphNodes(const std::string& program);  // of the captured graph
 
@@ -53,6 +57,10 @@ class CudaExecutor : public Executor {
   void BuildPrograms(const ExecutorOptions& options, const MatMulOptions& matmul);
   void ZeroSpaces();
   ProgramRunner& Find(const std::string& program);
+  // For runs that the host waits for: puts the inputs where the program reads them.
+  void PlaceInputs(const Program& program, const std::map<std::string, Bytes>& inputs);
+  // Empty where the records do not fit the program; untraced_ says why.
+  std::vector<StepSpan> Trace(ProgramRunner& runner);
   void PackInputs(Slot& slot, const std::map<std::string, Bytes>& inputs);
   void EnqueueUpload(Slot& slot);
   void EnqueueDownload(Slot& slot);
@@ -62,6 +70,8 @@ class CudaExecutor : public Executor {
 
   Plan plan_;
   int device_;
+  std::unique_ptr<ActivityTrace> trace_;  // null unless the options say `timed`
+  std::string untraced_ = "not asked for when the plan was loaded";  // "": steps are traced
   DeviceMemory state_, arena_, io_;
   SpaceMap spaces_;
   std::vector<DeviceMemory> workspaces_;  // by stream

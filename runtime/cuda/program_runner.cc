@@ -2,6 +2,7 @@
 
 #include "ir/base/error.h"
 #include "runtime/cuda/check.h"
+#include "runtime/cuda/nvtx.h"
 
 #include <algorithm>
 #include <set>
@@ -85,7 +86,9 @@ void ProgramRunner::EnqueueSteps() {
       CheckCuda(cudaStreamWaitEvent(stream, done_[static_cast<size_t>(wait)].get(), 0),
                 "wait for a step");
     }
-    steps_[i]->Enqueue(stream);
+    const int before = CapturedNodes();
+    EnqueueStep(static_cast<int>(i), stream);
+    if (capturing_) step_nodes_.push_back(CapturedNodes() - before);
     if (done_[i].get() != nullptr)
       CheckCuda(cudaEventRecord(done_[i].get(), stream), "mark a step");
   }
@@ -96,9 +99,60 @@ void ProgramRunner::EnqueueSteps() {
   }
 }
 
+void ProgramRunner::EnqueueStep(int step, cudaStream_t stream) {
+  const PlanStep& s = program_.steps[static_cast<size_t>(step)];
+  const NvtxRange range(s.scope.empty() ? s.name : StrCat(s.scope, " ", s.name));
+  steps_[static_cast<size_t>(step)]->Enqueue(stream);
+}
+
+int ProgramRunner::CapturedNodes() const {
+  if (!capturing_) return 0;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaGraph_t graph = nullptr;
+  CheckCuda(cudaStreamGetCaptureInfo(streams_[0], &status, nullptr, &graph, nullptr, nullptr, nullptr),
+            "look at the capture of program " + program_.name);
+  size_t nodes = 0;
+  CheckCuda(cudaGraphGetNodes(graph, nullptr, &nodes), "count graph nodes");
+  return static_cast<int>(nodes);
+}
+
+std::vector<StepSpan> ProgramRunner::TimeSteps() {
+  std::vector<CudaEvent> marks;
+  for (size_t i = 0; i <= steps_.size(); ++i) {
+    cudaEvent_t mark = nullptr;
+    CheckCuda(cudaEventCreate(&mark), "time program " + program_.name);
+    marks.emplace_back(mark);
+  }
+  const cudaStream_t main = streams_[0];
+  CheckCuda(cudaEventRecord(marks[0].get(), main), "time program " + program_.name);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    EnqueueStep(static_cast<int>(i), main);
+    CheckCuda(cudaEventRecord(marks[i + 1].get(), main), "time program " + program_.name);
+  }
+  CheckCuda(cudaStreamSynchronize(main), "time program " + program_.name);
+  std::vector<StepSpan> spans(steps_.size());
+  double at = 0;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    float ms = 0;
+    CheckCuda(cudaEventElapsedTime(&ms, marks[i].get(), marks[i + 1].get()),
+              "time program " + program_.name);
+    spans[i] = {at, at + ms * 1e-3};
+    at = spans[i].end;
+  }
+  return spans;
+}
+
 void ProgramRunner::Capture(bool keep) {
   CaptureScope capture(streams_[0], program_.name);
-  EnqueueSteps();
+  step_nodes_.clear();
+  capturing_ = true;
+  try {
+    EnqueueSteps();
+  } catch (...) {
+    capturing_ = false;
+    throw;
+  }
+  capturing_ = false;
   const CudaGraph graph = capture.End(program_.name);
   CheckCuda(cudaGraphGetNodes(graph.get(), nullptr, &graph_nodes_), "count graph nodes");
   cudaGraphExec_t exec = nullptr;
@@ -110,6 +164,7 @@ void ProgramRunner::Capture(bool keep) {
 }
 
 void ProgramRunner::Enqueue() {
+  const NvtxRange range(program_.name);
   if (graph_.get() == nullptr) return EnqueueSteps();
   CheckCuda(cudaGraphLaunch(graph_.get(), streams_[0]), "launch the graph of " + program_.name);
 }

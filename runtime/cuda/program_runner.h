@@ -5,6 +5,7 @@
 #include "runtime/cuda/resources.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/cuda/step.h"
+#include "runtime/timed_run.h"
 
 #include <map>
 #include <string>
@@ -33,15 +34,24 @@ class ProgramRunner {
 
   // On the main stream: the graph when there is one, else the steps.
   void Enqueue();
-  void EnqueueStep(int step) { steps_[static_cast<size_t>(step)]->Enqueue(streams_[0]); }
+  void EnqueueStep(int step) { EnqueueStep(step, streams_[0]); }
+
+  // Enqueues the steps one after another on the main stream with an event between each two, and
+  // waits: where the device is faster than the host, a step's span holds the wait for the next.
+  std::vector<StepSpan> TimeSteps();
 
   const Program& program() const { return program_; }
   const Packing& inputs() const { return inputs_; }
   const Packing& outputs() const { return outputs_; }
+  bool replays() const { return graph_.get() != nullptr; }  // a captured graph
   size_t graph_nodes() const { return graph_nodes_; }
+  // Kernels, copies and fills that each step enqueues, as the capture counted them.
+  const std::vector<int>& step_nodes() const { return step_nodes_; }
 
  private:
   void EnqueueSteps();
+  void EnqueueStep(int step, cudaStream_t stream);
+  int CapturedNodes() const;  // so far; 0 when nothing is being captured
 
   const Program& program_;
   std::vector<CudaStepPtr> steps_;
@@ -53,6 +63,8 @@ class ProgramRunner {
   Packing inputs_, outputs_;
   CudaGraphExec graph_;
   size_t graph_nodes_ = 0;
+  std::vector<int> step_nodes_;
+  bool capturing_ = false;
 };
 
 }  // namespace stator

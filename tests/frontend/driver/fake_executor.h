@@ -49,6 +49,8 @@ class FakeExecutor : public Executor {
   void RunStepwise(const std::string&, const std::map<std::string, Bytes>&,
                    const std::function<StepVisitor>&) override {}
   std::vector<char> ReadBuffer(BufferRef, int64_t) override { return {}; }
+  TimedRun RunTimed(const std::string&, const std::map<std::string, Bytes>&) override { return {}; }
+  DeviceConditions Conditions() override { return {.why_not = "there is no device"}; }
 
   std::string fails_at;               // reading this state throws
   int writes = 0;                     // of states
