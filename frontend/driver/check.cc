@@ -60,11 +60,7 @@ CheckedPlan Check::Load(bool fuse) {
 bool Check::Run() {
   ValidateConfig(config_);
   device_ = ChooseDevice(config_.device);
-  data_ =
-      LoadDataset({.files = config_.data,
-                   .val_files = config_.val_data,
-                   .val_fraction = config_.val_fraction,
-                   .width = config_.data_dtype == "uint32" ? TokenWidth::kU32 : TokenWidth::kU16});
+  data_ = LoadDataset(MakeDataOptions(config_));
   train_ = std::make_unique<BatchSource>(data_.train, config_.batch_size, config_.block_size,
                                          "training");
   val_ = std::make_unique<BatchSource>(data_.val, config_.batch_size, config_.block_size,

@@ -144,6 +144,17 @@ void Report::Progress(const StepReport& r, double seconds) {
   moving_line_ = true;
 }
 
+void Report::Watched(int64_t step, const WatchedFigures& watched) {
+  std::string line = StrCat("step ", step, "  watch ", watched.name, " ", watched.type.ToString());
+  Json::Object json = {{"step", step}, {"watch", watched.name}};
+  for (const auto& [name, value] : watched.figures) {
+    line += Format("  %s %.6g", name.c_str(), value);
+    json.emplace_back(name, Number(value));
+  }
+  Line(line);
+  if (metrics_) Record(PrintJson(std::move(json)));
+}
+
 void Report::Evaluation(int64_t step, double loss, double bigram) {
   std::string line = Format("step %lld  validation loss %.4f", static_cast<long long>(step), loss);
   if (bigram > 0) line += Format(" nats/byte  (byte-bigram entropy %.4f)", bigram);

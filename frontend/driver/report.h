@@ -4,6 +4,7 @@
 
 #include "frontend/driver/format.h"
 #include "frontend/driver/trainer.h"
+#include "frontend/driver/watch.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -36,6 +37,7 @@ class Report {
   void Line(const std::string& text);  // above the moving line
   void Header(const char* name, const std::string& text);
   void Step(const StepReport& report);
+  void Watched(int64_t step, const WatchedFigures& watched);
   // `bigram`: nats a byte of the bigram model; 0 when the data is not text.
   void Evaluation(int64_t step, double loss, double bigram);
 

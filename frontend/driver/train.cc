@@ -27,23 +27,28 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-DataOptions MakeDataOptions(const TrainConfig& c) {
-  return {.files = c.data,
-          .val_files = c.val_data,
-          .val_fraction = c.val_fraction,
-          .width = c.data_dtype == "uint32" ? TokenWidth::kU32 : TokenWidth::kU16};
+std::vector<Feed> Feeds(const std::vector<Batch>& batches) {
+  std::vector<Feed> feeds;
+  for (const Batch& batch : batches) {
+    feeds.push_back({{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}});
+  }
+  return feeds;
 }
 
 class TrainingRun {
  public:
-  explicit TrainingRun(TrainConfig config) : config_(std::move(config)) {}
+  TrainingRun(TrainConfig config, const WatchOptions& watch)
+      : config_(std::move(config)), watch_options_(watch) {}
   TrainResult Run();
 
  private:
   void PrintHeader(const PlannedModel& planned, double load_seconds);
   void Loop();
+  std::vector<Batch> Batches(int64_t iteration) const;
   void EnqueueUpdate(int64_t iteration);
   void TakeUpdate();
+  void WatchUpdate(int64_t iteration);
+  void Reported(const Metrics& metrics);
   void CheckFinite(const Metrics& metrics, int64_t step);
   void Evaluate(bool last);
   void Save();
@@ -55,6 +60,8 @@ class TrainingRun {
   BigramEntropy bigram_;
   std::unique_ptr<BatchSource> train_, val_;
   std::unique_ptr<Trainer> trainer_;
+  const WatchOptions watch_options_;
+  std::unique_ptr<Watch> watch_;  // null: nothing is watched
   std::unique_ptr<Report> report_;
   TrainResult result_;
   int in_flight_ = 1;     // updates enqueued before the first one's metrics are read
@@ -80,7 +87,10 @@ TrainResult TrainingRun::Run() {
   if (data_.bytes) bigram_ = ByteBigramEntropy(*data_.train, *data_.val);
   result_.bigram = bigram_.val;
 
-  PlannedModel planned = CompileTraining(config_, *device_.target, data_.bytes);
+  const bool watches = !watch_options_.patterns.empty();
+  PlannedModel planned =
+      CompileTraining(config_, *device_.target, data_.bytes, {}, /*keep_graphs=*/watches);
+  if (watches) watch_ = std::make_unique<Watch>(planned.compiled, watch_options_);
   const Plan plan = std::move(planned.compiled.plan);
   std::filesystem::create_directories(config_.out_dir);
   report_ = std::make_unique<Report>(Report::Options{
@@ -170,8 +180,13 @@ void TrainingRun::PrintHeader(const PlannedModel& planned, double load_seconds) 
 void TrainingRun::Loop() {
   last_end_ = Now();
   while (result_.iteration < config_.max_iters && InterruptScope::Pending() == 0) {
-    EnqueueUpdate(result_.iteration++);
-    if (trainer_->in_flight() >= in_flight_) TakeUpdate();
+    if (watch_ != nullptr && watch_->Wants(result_.iteration + 1)) {
+      while (trainer_->in_flight() > 0) TakeUpdate();
+      WatchUpdate(result_.iteration++);
+    } else {
+      EnqueueUpdate(result_.iteration++);
+      if (trainer_->in_flight() >= in_flight_) TakeUpdate();
+    }
     const bool evaluates =
         config_.eval_interval > 0 && result_.iteration % config_.eval_interval == 0;
     const bool saves =
@@ -195,21 +210,30 @@ void TrainingRun::Loop() {
   PrintSample();
 }
 
-void TrainingRun::EnqueueUpdate(int64_t iteration) {
-  const int64_t count = config_.gradient_accumulation_steps;
+std::vector<Batch> TrainingRun::Batches(int64_t iteration) const {
   std::vector<Batch> batches;
-  std::vector<Feed> feeds;
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
     batches.push_back(train_->Random(static_cast<uint64_t>(config_.seed), iteration, i));
   }
-  for (const Batch& batch : batches) {
-    feeds.push_back({{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}});
-  }
-  trainer_->Enqueue(feeds);
+  return batches;
 }
 
-void TrainingRun::TakeUpdate() {
-  const Metrics metrics = trainer_->Take();
+void TrainingRun::EnqueueUpdate(int64_t iteration) {
+  const std::vector<Batch> batches = Batches(iteration);
+  trainer_->Enqueue(Feeds(batches));
+}
+
+void TrainingRun::TakeUpdate() { Reported(trainer_->Take()); }
+
+void TrainingRun::WatchUpdate(int64_t iteration) {
+  const std::vector<Batch> batches = Batches(iteration);
+  std::vector<WatchedFigures> watched;
+  Reported(watch_->Step(*trainer_, Feeds(batches), &watched));
+  for (const WatchedFigures& w : watched) report_->Watched(reported_, w);
+  last_end_ = Now();
+}
+
+void TrainingRun::Reported(const Metrics& metrics) {
   const double now = Now();
   const int64_t tokens =
       config_.batch_size * config_.block_size * config_.gradient_accumulation_steps;
@@ -272,6 +296,15 @@ void TrainingRun::PrintSample() {
 
 }  // namespace
 
-TrainResult RunTraining(TrainConfig config) { return TrainingRun(std::move(config)).Run(); }
+DataOptions MakeDataOptions(const TrainConfig& c) {
+  return {.files = c.data,
+          .val_files = c.val_data,
+          .val_fraction = c.val_fraction,
+          .width = c.data_dtype == "uint32" ? TokenWidth::kU32 : TokenWidth::kU16};
+}
+
+TrainResult RunTraining(TrainConfig config, const WatchOptions& watch) {
+  return TrainingRun(std::move(config), watch).Run();
+}
 
 }  // namespace stator

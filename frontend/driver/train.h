@@ -3,6 +3,8 @@
 
 #include "frontend/driver/compile.h"
 #include "frontend/driver/config.h"
+#include "frontend/driver/data.h"
+#include "frontend/driver/watch.h"
 #include "runtime/executor.h"
 
 namespace stator {
@@ -14,8 +16,11 @@ struct TrainResult {
   int signal = 0;         // the signal that ended the run; 0: it ran to its end
 };
 
-// Prints to stdout and writes checkpoints and metrics under config.out_dir. Throws `Error`.
-TrainResult RunTraining(TrainConfig config);
+// Prints to stdout and writes checkpoints and metrics under config.out_dir. What is watched goes to
+// both. Throws `Error`.
+TrainResult RunTraining(TrainConfig config, const WatchOptions& watch = {});
+
+DataOptions MakeDataOptions(const TrainConfig& config);
 
 // What RunTraining compiles for `config`, without its data: for `stator plan`. Token files need
 // vocab_size, as there.

@@ -58,16 +58,38 @@ Metrics Trainer::Step(const std::vector<Feed>& micro_batches) {
   return Take();
 }
 
+void Trainer::CheckFeeds(const std::vector<Feed>& micro_batches) const {
+  if (!accumulates_ && micro_batches.size() != 1) {
+    Fail(ErrorCode::kInvalidArgument, "the plan takes one micro-batch an update, got ",
+         micro_batches.size());
+  }
+  if (micro_batches.empty()) Fail(ErrorCode::kInvalidArgument, "an update without micro-batches");
+}
+
+Metrics Trainer::StepObserved(const std::vector<Feed>& micro_batches, const StepObserver& visit) {
+  STATOR_CHECK(runs_.empty(), "updates are in flight; Take() their metrics before observing one");
+  CheckFeeds(micro_batches);
+  const auto run = [&](const std::string& program, int index, const Feed& feed) {
+    executor_->RunStepwise(program, feed, [&](int step, Executor& executor) {
+      visit(program, index, step, executor);
+    });
+  };
+  const std::string main = accumulates_ ? "accumulate" : "train";
+  for (size_t i = 0; i < micro_batches.size(); ++i) run(main, static_cast<int>(i), micro_batches[i]);
+  if (accumulates_) run("update", 0, {});
+  OutputMap outputs;
+  for (const PlanOutput& o : plan().FindProgram(accumulates_ ? "update" : "train")->outputs) {
+    outputs[o.name] = executor_->ReadBuffer(o.buffer, o.type.Bytes());
+  }
+  return ReadMetrics(outputs);
+}
+
 void Trainer::Enqueue(const std::vector<Feed>& micro_batches) {
+  CheckFeeds(micro_batches);
   if (!accumulates_) {
-    if (micro_batches.size() != 1) {
-      Fail(ErrorCode::kInvalidArgument, "the plan takes one micro-batch an update, got ",
-           micro_batches.size());
-    }
     Launch("train", micro_batches[0], true);
     return;
   }
-  if (micro_batches.empty()) Fail(ErrorCode::kInvalidArgument, "an update without micro-batches");
   for (const Feed& feed : micro_batches) Launch("accumulate", feed, false);
   Launch("update", {}, true);
 }

@@ -13,6 +13,7 @@
 #include "runtime/executor.h"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -63,6 +64,13 @@ class Trainer {
   int in_flight() const { return static_cast<int>(updates_.size()); }  // updates not taken
   Metrics Take();  // of the oldest update in flight, waiting for it
 
+  // As Step, one step of the plan after the other, each followed by `visit`: what it wrote can be
+  // read with Executor::ReadBuffer. `run` counts the runs of `program` in this update. The bits are
+  // those of Step.
+  using StepObserver =
+      std::function<void(const std::string& program, int run, int step, Executor& executor)>;
+  Metrics StepObserved(const std::vector<Feed>& micro_batches, const StepObserver& visit);
+
   // Loss and weight of a batch, by the program "evaluate"; no update may be in flight.
   Metrics Evaluate(const Feed& feed);
 
@@ -70,6 +78,7 @@ class Trainer {
   const Plan& plan() const { return executor_->plan(); }
 
  private:
+  void CheckFeeds(const std::vector<Feed>& micro_batches) const;
   void Launch(const std::string& program, const Feed& feed, bool last);
   void WaitOldest();
 
