@@ -190,5 +190,7 @@ Plan LoadPlan(const std::string& path);
 
 // Text for people: `stator plan`'s listing, steps with sizes, the arena to the byte.
 std::string DescribePlan(const Plan& plan, bool steps);
+// "kernel k_add_mul, 3 buffers", "matmul f32[4,8] x f32[8,2] -> f32[4,2]": a step's work, in a phrase.
+std::string DescribeWork(const Plan& plan, const PlanStep& step);
 
 }  // namespace stator

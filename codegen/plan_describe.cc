@@ -111,8 +111,7 @@ std::string DescribeSteps(const Plan& plan, const Program& program) {
     const PlanStep& s = program.steps[i];
     out += StrCat("    ", Right(std::to_string(i), 5), "  ", Left(s.name, name_width), "  ",
                   Left(s.scope, scope_width), "  ", Right(Operations(s.flops), 12), "  ",
-                  Right(BinarySize(s.bytes), 12), "  ", kWorkNames[s.work.index()], " ",
-                  std::visit(Detail{plan}, s.work), "\n");
+                  Right(BinarySize(s.bytes), 12), "  ", DescribeWork(plan, s), "\n");
   }
   return out;
 }
@@ -143,6 +142,10 @@ std::string DescribeProgram(const Plan& plan, const Program& program, bool steps
 }
 
 }  // namespace
+
+std::string DescribeWork(const Plan& plan, const PlanStep& step) {
+  return StrCat(kWorkNames[step.work.index()], " ", std::visit(Detail{plan}, step.work));
+}
 
 std::string DescribePlan(const Plan& plan, bool steps) {
   std::string out = StrCat("plan ", plan.name, " for ", plan.target, "\n");

@@ -80,6 +80,21 @@ CLI::App& AddConfigCommand(CLI::App& app, const char* name, const char* help, Co
   return command;
 }
 
+void AddProfileCommand(CLI::App& app, CommandLine& out) {
+  CLI::App& profile = AddConfigCommand(
+      app, "profile", "time every step of an update against what the device can do", out);
+  ProfileOptions& o = out.profile;
+  profile.add_option("--compare", o.compare, "variants to time, the first one in full: fused,unfused [fused]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"fused", "unfused"}));
+  profile.add_option("--steps", o.steps, "updates to time [20]")->check(CLI::PositiveNumber);
+  profile.add_option("--warmup", o.warmup, "updates to run before [3]")->check(CLI::NonNegativeNumber);
+  profile.add_option("--html", o.html, "write a page with roofline, timeline and tables");
+  profile.add_option("--trace", o.trace, "write one update as a trace for Perfetto or chrome://tracing");
+  profile.add_option("--json", o.json, "write every figure");
+}
+
 // What is left over of the command line, with the flag that was perhaps meant.
 std::string Unexpected(const CLI::App& command) {
   const std::vector<std::string> rest = command.remaining();
@@ -99,7 +114,7 @@ std::string Unexpected(const CLI::App& command) {
 
 CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CommandLine out;
-  const std::vector<std::string> commands = {"train", "sample", "plan", "check", "tune", "doctor"};
+  const std::vector<std::string> commands = {"train", "sample", "plan", "check", "profile", "probe", "tune", "doctor"};
   if (argc < 2) {
     out.text = StrCat("stator: a command is missing: ", Join(commands, ", "), "\ntry 'stator --help'\n");
     out.exit_code = kBadUsage;
@@ -115,7 +130,12 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CLI::App app("Compiles a neural network's training step and runs it.", "stator");
   app.set_version_flag("--version", VersionText());
   app.require_subcommand(1);
-  AddConfigCommand(app, "train", "train a language model on text", out);
+  CLI::App& train = AddConfigCommand(app, "train", "train a language model on text", out);
+  train.add_option("--watch", out.watch.patterns, "values inside the step and their figures: 'h.*/attn:absmax,rms'")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
+  train.add_option("--every", out.watch.every, "updates from one look at the watched values to the next [100]")
+      ->check(CLI::PositiveNumber);
   AddConfigCommand(app, "sample", "print text drawn from the model in out_dir", out);
   CLI::App& plan = AddConfigCommand(app, "plan", "compile, and say what the plan holds", out);
   plan.add_option("--gpu", out.gpu, "plan for a GPU that is not here: h200, h100, a100, l4");
@@ -128,6 +148,12 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   check.add_option("--after", out.check.after, "updates to run before [0]")->check(CLI::NonNegativeNumber);
   check.add_option("--reference", out.check.reference, "ask the interpreter: auto (where it is quick), yes, no")
       ->check(CLI::IsMember({"auto", "yes", "no"}));
+  AddProfileCommand(app, out);
+  CLI::App& probe = AddConfigCommand(app, "probe", "look at a value inside an update", out);
+  probe.add_option("--tensor", out.probe.tensor, "its name or a pattern: h.3/attn, 'backward/h.*/mlp/up/matmul'")
+      ->required();
+  probe.add_option("-o,--output", out.probe.output, "write it to a .npy file");
+  probe.add_option("--after", out.probe.after, "updates to run before [0]")->check(CLI::NonNegativeNumber);
   CLI::App& tune = AddConfigCommand(app, "tune", "time GEMM algorithms for a model on this GPU, and keep the choices", out);
   tune.add_option("-o,--output", out.output, "tuning file to write or add to")->required();
   CLI::App& doctor = *app.add_subcommand("doctor", "say what was found, what is missing, what cannot work");

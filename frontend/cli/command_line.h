@@ -4,12 +4,15 @@
 #include <string>
 
 #include "frontend/driver/check.h"
+#include "frontend/driver/probe.h"
+#include "frontend/driver/profile.h"
 #include "frontend/driver/resolve.h"
+#include "frontend/driver/watch.h"
 
 namespace stator {
 
 struct CommandLine {
-  std::string command;    // "train", "plan", "check", "tune", "sample", "doctor"; "" when `text` is all there is to do
+  std::string command;    // "train", "plan", "check", "profile", "probe", "tune", "sample", "doctor"; "" when `text` is all there is to do
   ConfigSources config;
   std::string gpu;        // plan: a recorded device
   std::string output;     // plan, tune: file to write
@@ -17,6 +20,9 @@ struct CommandLine {
   std::string dump;       // plan: folder for the text after every pass
   bool steps = false;     // plan: list every step
   CheckOptions check;     // check
+  ProfileOptions profile; // profile
+  ProbeOptions probe;     // probe
+  WatchOptions watch;     // train
   std::string plan_file;  // doctor: does this plan run here?
 
   std::string text;       // help, the version, or what is wrong with the arguments

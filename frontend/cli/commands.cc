@@ -4,6 +4,8 @@
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/doctor.h"
 #include "frontend/driver/file.h"
+#include "frontend/driver/probe.h"
+#include "frontend/driver/profile.h"
 #include "frontend/driver/report.h"
 #include "frontend/driver/sample.h"
 #include "frontend/driver/train.h"
@@ -31,7 +33,7 @@ TrainConfig Configure(const ConfigSources& sources) {
 }
 
 int Train(const CommandLine& line) {
-  const TrainResult result = RunTraining(Configure(line.config));
+  const TrainResult result = RunTraining(Configure(line.config), line.watch);
   return result.signal == 0 ? 0 : 128 + result.signal;
 }
 
@@ -80,6 +82,11 @@ int ShowPlan(const CommandLine& line) {
   SavePlan(plan, line.output);
   std::printf("written to %s%s\n", line.output.c_str(),
               device.live ? "" : "; kernels are compiled where it runs");
+  return 0;
+}
+
+int ShowProfile(const CommandLine& line) {
+  RunProfile(Configure(line.config), line.profile);
   return 0;
 }
 
@@ -132,6 +139,11 @@ int RunCommand(const CommandLine& line) {
   if (line.command == "train") return Train(line);
   if (line.command == "plan") return ShowPlan(line);
   if (line.command == "check") return RunCheck(Configure(line.config), line.check) ? 0 : 1;
+  if (line.command == "profile") return ShowProfile(line);
+  if (line.command == "probe") {
+    RunProbe(Configure(line.config), line.probe);
+    return 0;
+  }
   if (line.command == "tune") return Tune(line);
   if (line.command == "sample") return ShowSample(line);
   STATOR_CHECK(line.command == "doctor", "no command is named ", line.command);
