@@ -46,6 +46,13 @@ bool IsFusible(const Node& n) {
   }
 }
 
+// Whether the node's value is its operand in a wider type: what reads the operand instead reads less.
+bool Widens(const Node& n) {
+  if (!n.Is("cast")) return false;
+  const DType from = n.operand(0).dtype(), to = n.type().dtype;
+  return IsFloat(from) && IsFloat(to) && ByteWidth(from) < ByteWidth(to);
+}
+
 // Whether recomputing the node costs more than reading its value.
 bool CallsFunctions(const Node& n) {
   for (const char* f : {"st_exp", "st_log", "st_tanh", "st_erf", "st_sin", "st_cos", "st_pow"}) {
@@ -60,7 +67,7 @@ struct Region {
   bool fusible = true;
   bool alive = true;
   std::set<int> reads;             // ids of the storage-owning nodes that it reads
-  int first = 0, last = 0;         // places of its first and last node in the graph's order
+  int reach = 0;                   // the last place, in the graph's order, of it and all that it waits for
 };
 
 class Fuser {
@@ -101,15 +108,16 @@ class Fuser {
       const std::vector<Use> uses = UsesThroughViews(v);
       bool small = v.type().NumElements() <= kInlineElements && !CallsFunctions(*node) &&
                    InlineDepth(*node) < 4;
+      const bool widens = Widens(*node);
       bool fusible = !uses.empty();
       for (const Use& u : uses) {
-        fusible = fusible && IsFusible(*u.node) && u.node->op_class() != OpClass::kReduce;
+        fusible = fusible && IsFusible(*u.node) && (widens || u.node->op_class() != OpClass::kReduce);
         small = small && WorkOf(*u.node) >= 16 * v.type().NumElements();
       }
       if (!fusible) continue;
       const bool single = uses.size() == 1 && IsShifted(v, uses[0]) &&
                           WorkOf(*uses[0].node) <= 2 * v.type().NumElements();
-      if (small || single) inline_.insert(node->id());
+      if (small || single || widens) inline_.insert(node->id());
     }
   }
 
@@ -182,7 +190,7 @@ class Fuser {
   void Join(Node* node, int region) {
     Region& r = regions_[region];
     r.nodes.push_back(node);
-    r.last = place_++;
+    Reach(region, place_++);
     region_of_[node->id()] = region;
     for (const Value& v : node->operands()) {
       Node* base = ResolveView(v).base.node;
@@ -208,7 +216,7 @@ class Fuser {
     std::set<int> parents;
     CollectReads(*node, &parents);
     regions_[id].reads = parents;
-    regions_[id].first = regions_[id].last = place_++;
+    regions_[id].reach = place_++;
     for (const int p : parents) readers_[p].push_back(id);
     if (!options_.fuse || !regions_[id].fusible) return;
 
@@ -254,13 +262,27 @@ class Fuser {
     }
   }
 
+  // `region` and all that waits for it reach as far as `place`.
+  void Reach(int region, int place) {
+    std::vector<int> pending = {region};
+    while (!pending.empty()) {
+      const int x = pending.back();
+      pending.pop_back();
+      if (regions_[x].reach >= place) continue;
+      regions_[x].reach = place;
+      for (const Node* n : regions_[x].nodes) {
+        for (const int reader : readers_[n->id()]) pending.push_back(Root(reader));
+      }
+    }
+  }
+
   int Root(int r) const {
     while (!regions_[r].alive) r = forward_.at(r);
     return r;
   }
 
-  // Whether a path leads from `from` to `to` through another region. Only regions that reach past the
-  // first node of `from` can lie on one, which keeps the search near.
+  // Whether a path leads from `from` to `to` through another region. Only regions that reach as far as
+  // `from` can lie on one, which keeps the search near.
   bool HasIndirectPath(int from, int to) const {
     std::set<int> seen = {from, to};
     std::vector<int> pending = {to};
@@ -270,7 +292,7 @@ class Fuser {
       for (const int node : regions_[x].reads) {
         const int parent = region_of_[node];
         if (parent == from && x != to) return true;
-        if (parent < 0 || regions_[parent].last < regions_[from].first) continue;
+        if (parent < 0 || regions_[parent].reach < regions_[from].reach) continue;
         if (seen.insert(parent).second) pending.push_back(parent);
       }
     }
@@ -298,8 +320,9 @@ class Fuser {
     regions_[b].alive = false;
     forward_[b] = a;
     regions_[a].reads.insert(regions_[b].reads.begin(), regions_[b].reads.end());
-    regions_[a].first = std::min(regions_[a].first, regions_[b].first);
-    regions_[a].last = std::max(regions_[a].last, regions_[b].last);
+    const int reach = std::max(regions_[a].reach, regions_[b].reach);
+    regions_[a].reach = std::min(regions_[a].reach, regions_[b].reach);
+    Reach(a, reach);
     return true;
   }
 
