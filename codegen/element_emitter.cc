@@ -40,15 +40,55 @@ std::string KernelArgs::Unpacking() const {
 }
 
 ElementEmitter::ElementEmitter(KernelArgs& args)
-    : args_(args), vars_([this](const IndexExpr&, const std::string& text, int depth) {
+    : args_(args), vars_([this](const IndexExpr& of, const std::string& text, int depth) {
         const std::string name = NewName("q");
-        AddLine(depth, StrCat("const idx_t ", name, " = ", text, ";"));
+        const bool early = IsEarly(of);
+        if (!early) late_.insert(name);
+        AddIndexLine(depth, early, StrCat("const idx_t ", name, " = ", DivisionText(of, text), ";"));
         return name;
       }) {}
+
+// On a GPU a division of 32 bits without a sign costs a fraction of any other.
+std::string ElementEmitter::DivisionText(const IndexExpr& of, const std::string& text) const {
+  const size_t close = text.rfind(") ");
+  if (options_.language != Language::kCuda || close == std::string::npos) return text;
+  const char op = text[close + 2];
+  if ((op != '/' && op != '%') || vars_.Min(of) < 0 || vars_.Max(of) > 0xffffffff) return text;
+  return StrCat("(idx_t)((unsigned)", text, "u)");
+}
 
 void ElementEmitter::AddLine(int depth, const std::string& line) {
   streams_[depth] += line;
   streams_[depth] += '\n';
+}
+
+void ElementEmitter::AddIndexLine(int depth, bool early, const std::string& line) {
+  early = early && options_.early && depth < kLaneDepth;
+  if (early) early_[depth] += line + '\n';
+  if (!early || depth == kChunkDepth) AddLine(depth, line);
+}
+
+void ElementEmitter::AddLoadLine(int depth, bool early, const std::string& line) {
+  if (early && options_.early && depth < kLaneDepth) {
+    early_[depth] += line + '\n';
+  } else {
+    AddLine(depth, line);
+  }
+}
+
+std::string ElementEmitter::Variable(int depth, const std::string& type, const std::string& text) {
+  const std::string name = NewName("x");
+  AddLine(depth, StrCat("const ", type, " ", name, " = ", text, ";"));
+  last_early_ = false;
+  return name;
+}
+
+bool ElementEmitter::IsEarly(const IndexExpr& at) const {
+  if (!guards_.empty() && !late_.empty()) return false;
+  for (const auto& term : at.terms) {
+    if (late_.contains(vars_.var(term.first).name)) return false;
+  }
+  return true;
 }
 
 std::string ElementEmitter::TakeInvariant() { return std::exchange(streams_[0], {}); }
@@ -65,6 +105,12 @@ void ElementEmitter::BeginSweep() {
 }
 
 namespace {
+
+// A value of a narrow dtype is one that this dtype has.
+std::string RoundedLiteral(double value, DType dtype) {
+  return Literal(IsFloat(dtype) ? RoundFloat(dtype, value) : value, dtype);
+}
+
 std::string KeyOf(Value v, const std::string& at, const std::string& guard) {
   return StrCat(v.node->id(), '.', v.index, '@', at, '?', guard);
 }
@@ -83,7 +129,7 @@ int ElementEmitter::GuardDepth() const {
 }
 
 void ElementEmitter::Define(Value v, const IndexExpr& at, const std::string& text) {
-  memo_[KeyOf(v, vars_.Text(at), {})] = {text, kInvariant, true};
+  memo_[KeyOf(v, vars_.Text(at), {})] = {text, kInvariant, true, false};
 }
 
 bool ElementEmitter::IsOutside(const Node& node) const {
@@ -103,19 +149,21 @@ std::string ElementEmitter::Emit(Value v, const IndexExpr& at) {
   const std::string key = KeyOf(v, vars_.Text(at), GuardText());
   if (const auto it = memo_.find(key); it != memo_.end()) {
     last_depth_ = it->second.depth;
+    last_early_ = it->second.early;
     return it->second.text;
   }
   if (!guards_.empty()) {  // computed without a condition already
     const auto it = memo_.find(KeyOf(v, vars_.Text(at), {}));
     if (it != memo_.end()) {
       last_depth_ = it->second.depth;
+      last_early_ = it->second.early;
       return it->second.text;
     }
   }
   int depth = kInvariant;
   const std::string text = EmitNode(v, at, &depth);
   const bool kept = text.size() > 1 && text[0] == 's' && std::isdigit(static_cast<unsigned char>(text[1]));
-  memo_[key] = {text, depth, kept};
+  memo_[key] = {text, depth, kept, last_early_};
   last_depth_ = depth;
   return text;
 }
@@ -123,15 +171,16 @@ std::string ElementEmitter::Emit(Value v, const IndexExpr& at) {
 std::string ElementEmitter::EmitNode(Value v, const IndexExpr& at, int* depth) {
   const Node& node = *v.node;
   if (IsOutside(node)) return EmitLoad(v, at, depth);
-  if (node.Is("constant")) return Literal(node.view().Float("value"), v.dtype());
+  if (node.Is("constant")) {
+    last_early_ = true;
+    return RoundedLiteral(node.view().Float("value"), v.dtype());
+  }
   if (node.Is("iota")) {
     const int axis = node.view().Ints("shape").empty() ? 0 : NormalizeAxis(node.view().Int("axis"), v.type().rank(), "iota");
     const IndexExpr i = Delinearize(vars_, at, v.shape())[axis];
     *depth = vars_.Depth(i);
-    const std::string name = NewName("x");
-    AddLine(*depth, StrCat("const ", ComputeCType(v.dtype()), " ", name, " = ",
-                           ConvertText(StrCat("(long long)(", vars_.Text(i), ")"), DType::kI64, v.dtype()), ";"));
-    return name;
+    return Variable(*depth, ComputeCType(v.dtype()),
+                    ConvertText(StrCat("(long long)(", vars_.Text(i), ")"), DType::kI64, v.dtype()));
   }
   if (node.Is("concat")) return EmitConcat(node, at, depth);
   if (node.Is("pad")) return EmitPad(node, at, depth);
@@ -148,14 +197,12 @@ std::string ElementEmitter::EmitNode(Value v, const IndexExpr& at, int* depth) {
   }
   const std::string type = ComputeCType(v.dtype());
   const bool keep = options_.keep && *depth == kLaneDepth && IsExpensive(node) && guards_.empty();
-  const std::string name = NewName(keep ? "s" : "x");
-  if (keep) {
-    kept_ += StrCat(type, " ", name, options_.kept_extent, ";\n");
-    AddLine(*depth, StrCat(name, options_.lane_index, " = ", ScalarText(node, operands), ";"));
-    return StrCat(name, options_.lane_index);
-  }
-  AddLine(*depth, StrCat("const ", type, " ", name, " = ", ScalarText(node, operands), ";"));
-  return name;
+  if (!keep) return Variable(*depth, type, ScalarText(node, operands));
+  const std::string name = NewName("s");
+  kept_ += StrCat(type, " ", name, options_.kept_extent, ";\n");
+  AddLine(*depth, StrCat(name, options_.lane_index, " = ", ScalarText(node, operands), ";"));
+  last_early_ = false;
+  return StrCat(name, options_.lane_index);
 }
 
 bool ElementEmitter::IsVector(const IndexExpr& at) const {
@@ -168,51 +215,88 @@ bool ElementEmitter::IsVector(const IndexExpr& at) const {
   return at.Coefficient(options_.lane_var) == 1;
 }
 
+IndexExpr ElementEmitter::WithoutLane(const IndexExpr& at) const {
+  IndexExpr start;
+  start.constant = at.constant;
+  for (const auto& term : at.terms) {
+    if (term.first != options_.lane_var) start.terms.push_back(term);
+  }
+  return start;
+}
+
 std::string ElementEmitter::EmitLoad(Value base, const IndexExpr& at, int* depth) {
-  const std::string pointer = args_.Read(base);
-  const std::string type = ComputeCType(base.dtype());
   *depth = std::max(vars_.Depth(at), GuardDepth());
-  const std::string guard = GuardText();
-  const auto converted = [&](const std::string& element) {
-    return base.dtype() == DType::kBool ? StrCat("(", element, " != 0)") : StrCat("st_get(", element, ")");
-  };
   const bool cuda = options_.language == Language::kCuda;
-  if (cuda && *depth == kLaneDepth && GuardDepth() < kLaneDepth && IsVector(at)) {
-    IndexExpr start;  // without the lane
-    start.constant = at.constant;
-    for (const auto& term : at.terms) {
-      if (term.first != options_.lane_var) start.terms.push_back(term);
-    }
-    const bool keep = options_.keep && guards_.empty();
-    const std::string name = NewName(keep ? "s" : "l");
-    const int v = options_.vector;
-    std::string target = name;
-    if (keep) {
-      kept_ += StrCat(type, " ", name, options_.kept_extent, ";\n");
-      target = StrCat(name, options_.chunk_index);
-    } else {
-      AddLine(kChunkDepth, StrCat(type, " ", name, "[", v, "];"));
-    }
-    const std::string load = StrCat("st_load<", v, ">(", pointer, " + ", vars_.Text(start), ", ", target, ");");
-    if (guard.empty()) {
-      AddLine(kChunkDepth, load);
-    } else {
-      AddLine(kChunkDepth, StrCat("if (", guard, ") { ", load, " } else { for (int z = 0; z < ", v,
-                                  "; ++z) ", target, "[z] = 0; }"));
-    }
-    return keep ? StrCat(name, options_.lane_index) : StrCat(name, "[v]");
-  }
-  const bool keep = cuda && options_.keep && *depth == kLaneDepth && guards_.empty();
+  const bool vector = cuda && *depth == kLaneDepth && GuardDepth() < kLaneDepth && IsVector(at);
+  if (vector) return EmitVectorLoad(base, at);
+  const std::string pointer = args_.Read(base), type = ComputeCType(base.dtype());
+  const std::string guard = GuardText(), element = StrCat(pointer, "[", vars_.Text(at), "]");
+  const bool early = options_.early && IsEarly(at) && *depth < kLaneDepth;
+  const bool slots = early && *depth == kChunkDepth;  // loaded in one loop, used in another
+  const bool keep = cuda && options_.keep && guards_.empty() && (slots || *depth == kLaneDepth);
   const std::string name = NewName(keep ? "s" : "x");
-  std::string value = converted(StrCat(pointer, "[", vars_.Text(at), "]"));
+  std::string value = base.dtype() == DType::kBool ? StrCat("(", element, " != 0)") : StrCat("st_get(", element, ")");
   if (!guard.empty()) value = StrCat("(", guard, ") ? ", value, " : (", type, ")0");
-  if (keep) {
-    kept_ += StrCat(type, " ", name, options_.kept_extent, ";\n");
-    AddLine(*depth, StrCat(name, options_.lane_index, " = ", value, ";"));
-    return StrCat(name, options_.lane_index);
+  last_early_ = true;
+  if (slots || keep) {
+    (slots ? early_declarations_ : kept_) += StrCat(type, " ", name, slots ? options_.slots : options_.kept_extent, ";\n");
+    const std::string target = StrCat(name, slots ? options_.slot : options_.lane_index);
+    AddLoadLine(*depth, early, StrCat(target, " = ", value, ";"));
+    return target;
   }
-  AddLine(*depth, StrCat("const ", type, " ", name, " = ", value, ";"));
+  AddLoadLine(*depth, early, StrCat("const ", type, " ", name, " = ", value, ";"));
   return name;
+}
+
+// The lanes' elements at once. They stay packed as they are stored, and are widened where they are used.
+std::string ElementEmitter::EmitVectorLoad(Value base, const IndexExpr& at) {
+  const IndexExpr start = WithoutLane(at);
+  const int depth = guards_.empty() ? vars_.Depth(start) : kChunkDepth;
+  // What no row shares: worth a place in registers between sweeps.
+  bool own = false;
+  for (const auto& term : start.terms) own = own || term.first != options_.chunk_var;
+  const bool early = options_.early && IsEarly(start) && (own || !options_.keep);
+  const bool keep = options_.keep && own && depth == kChunkDepth && (early || guards_.empty());
+  const std::string type = StrCat("st_vec<", StorageCType(base.dtype()), ", ", options_.vector, ">");
+  const std::string name = NewName(keep ? "s" : "l");
+  const bool slots = keep || (early && depth == kChunkDepth);
+  const std::string target = slots ? StrCat(name, options_.slot) : name;
+  const std::string declaration = StrCat(type, " ", name, slots ? options_.slots : "", ";");
+  if (slots) {
+    (early ? early_declarations_ : kept_) += declaration + '\n';
+  } else {
+    AddLoadLine(depth, early, declaration);
+  }
+  if (keep) kept_vectors_.push_back(name);
+  if (early && depth == kChunkDepth) early_bytes_ += options_.vector * ByteWidth(base.dtype());
+  std::string load = StrCat("st_load<", options_.vector, ">(", args_.Read(base), " + ", vars_.Text(start), ", ", target, ");");
+  if (early && own && slots && !keep && guards_.empty()) load = SharedLoad(base, start, target, load);
+  const std::string guard = GuardText();
+  AddLoadLine(depth, early, guard.empty() ? load : StrCat("if (", guard, ") ", load, " else ", target, ".clear();"));
+  last_early_ = true;
+  return base.dtype() == DType::kBool ? StrCat("(", target, "[v] != 0)") : StrCat(target, "[v]");
+}
+
+// The load, or what stands for it when an earlier sweep has left the first chunks in shared memory.
+// Threads meet only what they have put there themselves.
+std::string ElementEmitter::SharedLoad(Value base, const IndexExpr& start, const std::string& target,
+                                       const std::string& load) {
+  const std::string key = KeyOf(base, vars_.Text(start), {});
+  if (const auto it = shared_.find(key); it != shared_.end()) {
+    const std::string kept = StrCat(target, " = ", it->second.name, "[e];");
+    return it->second.chunks == options_.shared_chunks ? kept : StrCat("if (c < ", it->second.chunks, ") ", kept, " else ", load);
+  }
+  const int64_t bytes = options_.shared_threads * options_.vector * ByteWidth(base.dtype());
+  const int64_t chunks = std::min(options_.shared_chunks, options_.shared_bytes / bytes);
+  if (!options_.share || chunks == 0) return load;
+  options_.shared_bytes -= chunks * bytes;
+  const std::string name = NewName("k");
+  shared_[key] = {name, chunks};
+  shared_declarations_ += StrCat("__shared__ st_vec<", StorageCType(base.dtype()), ", ", options_.vector, "> ", name, "[",
+                                 chunks * options_.shared_threads, "];\n");
+  AddLine(kChunkDepth, chunks == options_.shared_chunks ? StrCat(name, "[e] = ", target, ";")
+                                                        : StrCat("if (c < ", chunks, ") ", name, "[e] = ", target, ";"));
+  return load;
 }
 
 std::string ElementEmitter::EmitConcat(const Node& node, const IndexExpr& at, int* depth) {
@@ -237,9 +321,7 @@ std::string ElementEmitter::EmitConcat(const Node& node, const IndexExpr& at, in
     text += StrCat("(", inside, ") ? ", value, " : ");
     low += size;
   }
-  const std::string name = NewName("x");
-  AddLine(*depth, StrCat("const ", type, " ", name, " = ", text, "(", type, ")0;"));
-  return name;
+  return Variable(*depth, type, StrCat(text, "(", type, ")0"));
 }
 
 std::string ElementEmitter::EmitPad(const Node& node, const IndexExpr& at, int* depth) {
@@ -276,10 +358,9 @@ std::string ElementEmitter::EmitPad(const Node& node, const IndexExpr& at, int* 
   const std::string inside_all = GuardText();
   guards_ = std::move(outer);
   if (tests.empty()) return value;
-  const std::string name = NewName("x"), type = ComputeCType(node.type().dtype);
-  AddLine(*depth, StrCat("const ", type, " ", name, " = ", inside_all, " ? ", value, " : ",
-                         Literal(node.view().Float("value"), node.type().dtype), ";"));
-  return name;
+  return Variable(*depth, ComputeCType(node.type().dtype),
+                  StrCat(inside_all, " ? ", value, " : ",
+                         RoundedLiteral(node.view().Float("value"), node.type().dtype)));
 }
 
 IndexExpr ElementEmitter::DataIndex(const Node& node, Value indices, const IndexExpr& at,
@@ -287,10 +368,12 @@ IndexExpr ElementEmitter::DataIndex(const Node& node, Value indices, const Index
   const std::string id = Emit(indices, at);
   const int depth = std::max(last_depth_, GuardDepth());
   const std::string name = NewName("g");
+  const bool early = last_early_ && (guards_.empty() || late_.empty());
+  if (!early) late_.insert(name);
   (void)node;
   std::string checked = StrCat("st_index(", id, ", ", limit, "ll)");
   if (!guards_.empty()) checked = StrCat("(", GuardText(), ") ? ", checked, " : 0");
-  AddLine(depth, StrCat("const idx_t ", name, " = (idx_t)(", checked, ");"));
+  AddIndexLine(depth, early, StrCat("const idx_t ", name, " = (idx_t)(", checked, ");"));
   return vars_.Opaque(name, limit, depth);
 }
 
@@ -325,11 +408,26 @@ std::string ElementEmitter::EmitRandom(const Node& node, const IndexExpr& at, in
   const std::string k0 = Emit(node.operand(0), zero), k1 = Emit(node.operand(0), one);
   const std::string step = Emit(node.operand(1), zero);
   *depth = std::max(vars_.Depth(at), GuardDepth());  // the key is loaded under the guards
-  const std::string name = NewName("x");
-  AddLine(*depth, StrCat("const unsigned ", name, " = st_random(", k0, ", ", k1,
-                         ", (unsigned long long)(", vars_.Text(at), "), ",
-                         static_cast<uint32_t>(node.view().Int("stream")), "u, (unsigned)", step, ");"));
-  return name;
+  const auto arguments = [&](const IndexExpr& first) {
+    return StrCat("(", k0, ", ", k1, ", (unsigned long long)(", vars_.Text(first), "), ",
+                  static_cast<uint32_t>(node.view().Int("stream")), "u, (unsigned)", step);
+  };
+  if (options_.language == Language::kCpp || *depth < kLaneDepth || GuardDepth() == kLaneDepth ||
+      !IsVector(at) || options_.vector % 4 != 0) {
+    return Variable(*depth, "unsigned", StrCat("st_random", arguments(at), ")"));
+  }
+  // One block of the generator has the words of four lanes.
+  const bool keep = options_.keep && guards_.empty();
+  const std::string name = NewName(keep ? "s" : "l");
+  if (keep) {
+    kept_ += StrCat("unsigned ", name, options_.kept_extent, ";\n");
+  } else {
+    AddLine(kChunkDepth, StrCat("unsigned ", name, "[", options_.vector, "];"));
+  }
+  const std::string target = keep ? StrCat(name, options_.slot) : name;
+  AddLine(kChunkDepth, StrCat("st_random_lanes", arguments(WithoutLane(at)), ", ", target, ");"));
+  last_early_ = false;
+  return StrCat(target, "[v]");
 }
 
 void ElementEmitter::Store(Value v, const IndexExpr& at, const std::string& text) {
@@ -337,15 +435,10 @@ void ElementEmitter::Store(Value v, const IndexExpr& at, const std::string& text
   const int depth = vars_.Depth(at);
   if (options_.language == Language::kCuda && depth == kLaneDepth && IsVector(at)) {
     const std::string name = NewName("o"), type = ComputeCType(v.dtype());
-    IndexExpr start;
-    start.constant = at.constant;
-    for (const auto& term : at.terms) {
-      if (term.first != options_.lane_var) start.terms.push_back(term);
-    }
     AddLine(kChunkDepth, StrCat(type, " ", name, "[", options_.vector, "];"));
     AddLine(kLaneDepth, StrCat(name, "[v] = ", text, ";"));
-    after_lane_ += StrCat("st_store<", options_.vector, ">(", pointer, " + ", vars_.Text(start), ", ",
-                          name, ");\n");
+    after_lane_ += StrCat("st_store<", options_.vector, ">(", pointer, " + ", vars_.Text(WithoutLane(at)),
+                          ", ", name, ");\n");
     return;
   }
   AddLine(depth, StrCat("st_put(", pointer, " + (", vars_.Text(at), "), ", text, ");"));

@@ -1,11 +1,13 @@
 // Emits the C text that computes one element of a region's values, pulling operands through views
 // and cheap inline nodes. What varies in no loop, with the chunk, and with the lane of a sweep goes
-// to separate streams, which the region emitters arrange into loops.
+// to separate streams, which the region emitters arrange into loops. Loads that need no arithmetic
+// first can be had apart from the rest ("early"), so that many are under way before the first is used.
 #pragma once
 
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/plan.h"
@@ -47,11 +49,21 @@ class ElementEmitter {
     bool keep = false;         // row sweeps: keep loads and expensive values between sweeps
     std::string lane_index;    // "[c][v]" on CUDA, "[j]" on a CPU: of values kept between sweeps
     std::string kept_extent;   // "[3][8]", "[1024]"
-    std::string chunk_index;   // "[c]": the kept vector of a chunk (CUDA)
+    // CUDA: loads go to streams of their own, into arrays of `slots` ("[3]") at `slot` ("[c]"). With
+    // `keep` they outlive the sweep, but for what all rows read alike.
+    bool early = false;
+    std::string slot, slots;
+    int chunk_var = -1;        // index of the variable that counts a row's vectors
+    // Rows that are too long for registers: bytes of shared memory that may hold the first chunks of
+    // `shared_threads` vectors each, for later sweeps.
+    int64_t shared_bytes = 0, shared_threads = 1, shared_chunks = 0;
+    bool share = false;
   };
 
   explicit ElementEmitter(KernelArgs& args);
   void SetOptions(Options options) { options_ = std::move(options); }
+  // Whether a later sweep may read again what is loaded now (`shared_bytes`).
+  void ShareLoads(bool share) { options_.share = share; }
   IndexSpace& vars() { return vars_; }
 
   // The C text (a variable or literal in the compute type) of `v` at row-major position `at`.
@@ -72,6 +84,16 @@ class ElementEmitter {
   std::string TakeLane();
   std::string TakeAfterLane();
   std::string TakeKeptDeclarations();
+  // Early loads and the positions they need: text that goes before all loops, before the chunk's own
+  // text, and declarations that both see.
+  std::string TakeEarlyInvariant() { return std::exchange(early_[kInvariant], {}); }
+  std::string TakeEarlyChunk() { return std::exchange(early_[kChunkDepth], {}); }
+  std::string TakeEarlyDeclarations() { return std::exchange(early_declarations_, {}); }
+  // Bytes that a thread's early loads of one chunk bring.
+  int64_t early_bytes() const { return early_bytes_; }
+  std::string TakeSharedDeclarations() { return std::exchange(shared_declarations_, {}); }
+  // Arrays of vectors kept between sweeps.
+  const std::vector<std::string>& kept_vectors() const { return kept_vectors_; }
   // The depth at which an index varies.
   int DepthOf(const IndexExpr& at) const { return vars_.Depth(at); }
   std::string NewName(const char* prefix) { return StrCat(prefix, next_name_++); }
@@ -80,24 +102,47 @@ class ElementEmitter {
  private:
   std::string EmitNode(Value v, const IndexExpr& at, int* depth);
   std::string EmitLoad(Value base, const IndexExpr& at, int* depth);
+  std::string EmitVectorLoad(Value base, const IndexExpr& at);
+  std::string SharedLoad(Value base, const IndexExpr& start, const std::string& target, const std::string& load);
   std::string EmitConcat(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitPad(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitGather(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitTakeAlong(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitRandom(const Node& node, const IndexExpr& at, int* depth);
   IndexExpr DataIndex(const Node& node, Value indices, const IndexExpr& at, int64_t limit);
+  // A new variable that holds `text`.
+  std::string Variable(int depth, const std::string& type, const std::string& text);
+  // `text`, the quotient or remainder of `of` by a constant, or another function of it.
+  std::string DivisionText(const IndexExpr& of, const std::string& text) const;
+  // Text of a position or a load, at a depth below the lanes'.
+  void AddIndexLine(int depth, bool early, const std::string& line);
+  void AddLoadLine(int depth, bool early, const std::string& line);
+  // Whether `at`, under the guards, is known before any arithmetic.
+  bool IsEarly(const IndexExpr& at) const;
   // Whether `at` steps through consecutive, aligned elements along the lanes.
   bool IsVector(const IndexExpr& at) const;
+  IndexExpr WithoutLane(const IndexExpr& at) const;
   bool IsOutside(const Node& node) const;
 
   KernelArgs& args_;
   Options options_;
   IndexSpace vars_;
   std::string streams_[3], after_lane_, kept_;
+  std::string early_[2], early_declarations_;
+  int64_t early_bytes_ = 0;
+  struct Shared {
+    std::string name;
+    int64_t chunks;
+  };
+  std::map<std::string, Shared> shared_;  // by what was loaded
+  std::string shared_declarations_;
+  std::vector<std::string> kept_vectors_;
+  std::set<std::string> late_;  // variables of positions that are computed
   struct Known {
     std::string text;
     int depth;
-    bool kept;  // survives BeginSweep
+    bool kept;   // survives BeginSweep
+    bool early;  // a load or literal, not computed
   };
   std::map<std::string, Known> memo_;
   // Conditions under which loads are allowed, and how deep they vary: what is loaded under them
@@ -111,6 +156,7 @@ class ElementEmitter {
   std::vector<Guard> guards_;
   int next_name_ = 0;
   int last_depth_ = kInvariant;
+  bool last_early_ = false;
 };
 
 }  // namespace stator

@@ -1,6 +1,11 @@
 // Loop nests for CUDA. A thread handles V consecutive elements (16 bytes where it can) of K chunks;
 // a row belongs to P threads, a block holds Y rows. The lanes of ir/reduce_tree.h are laid out as
 // g * (P * V) + t * V + v, whatever P, V and Y are, so that the result depends on the shape alone.
+//
+// Memory is far away: what a thread will need goes on its way before anything waits. Rows that fit the
+// registers are loaded whole, packed as stored, ahead of the first sweep; other loops load several
+// chunks or rows, then compute and store them. A store may overwrite what the same thread loaded from
+// the same place, never what another one has still to load, so that loads may pass stores.
 #include <algorithm>
 
 #include "codegen/emit_region.h"
@@ -14,6 +19,9 @@ namespace {
 
 constexpr int kBlock = 256;          // threads of a pointwise or short-row block
 constexpr int64_t kKeepElements = 48;  // of a row held in one thread's registers
+constexpr int64_t kSharedRow = 46 << 10;  // bytes of a longer row held in a block's shared memory
+constexpr int64_t kBytesAhead = 128;   // a thread's loads under way
+constexpr int64_t kChunksAhead = 4;
 
 struct RowShape {
   int64_t v = 1, p = 32, k = 1, g = 1, y = 1;  // see the file's head
@@ -39,7 +47,8 @@ class CudaWriter {
       case SpaceKind::kRowColumn: body = RowColumns(); break;
     }
     EmittedKernel kernel;
-    kernel.body = StrCat("extern \"C\" __global__ void __launch_bounds__(", block_, ") ", kKernelName, "(",
+    const std::string bounds = blocks_ > 1 ? StrCat(block_, ", ", blocks_) : StrCat(block_);
+    kernel.body = StrCat("extern \"C\" __global__ void __launch_bounds__(", bounds, ") ", kKernelName, "(",
                          args_.Declaration(), ") {\n  typedef ", parts_.wide_index ? "long long" : "int",
                          " idx_t;\n", body, "}\n");
     kernel.args = args_.values();
@@ -70,6 +79,7 @@ class CudaWriter {
     o.space = space_;
     o.inside = parts_.inside;
     o.vector = static_cast<int>(vector);
+    o.early = true;
     if (!lane.terms.empty()) o.lane_var = lane.terms[0].first;
     return o;
   }
@@ -79,28 +89,52 @@ class CudaWriter {
                   Indent(body, 2), "}\n");
   }
 
-  // One chunk's worth of text: loads, lanes, stores.
+  static std::string If(const std::string& condition, const std::string& body) {
+    return condition.empty() || body.empty() ? body : StrCat("if (", condition, ") {\n", Indent(body, 2), "}\n");
+  }
+
+  // One chunk's worth of text: what does not vary with the lane, lanes, stores.
   std::string ChunkBody(int64_t v) {
     const std::string chunk = emitter_.TakeChunk(), lane = emitter_.TakeLane();
     return chunk + (lane.empty() ? "" : Unrolled("v", v, lane)) + emitter_.TakeAfterLane();
   }
 
+  // How many of `count` chunks to load at once, by what the emitter has collected since `bytes`.
+  int64_t Ahead(int64_t count, int64_t bytes) const {
+    int64_t ahead = std::min(kChunksAhead, BitCeil(count));
+    while (ahead > 1 && ahead * (emitter_.early_bytes() - bytes) > kBytesAhead) ahead /= 2;
+    return ahead;
+  }
+
+  // Loads `ahead` chunks, does what is `between`, then computes and stores them. `define` gives the
+  // chunk's variables in terms of u; loads and the rest happen where `condition` holds.
+  std::string LoadThenCompute(const std::string& ahead, const std::string& define, const std::string& condition,
+                              int64_t v, const std::string& between = "") {
+    const std::string declare = emitter_.TakeEarlyDeclarations(), loads = emitter_.TakeEarlyChunk();
+    const auto loop = [&](const std::string& body) {
+      return body.empty() ? "" : StrCat("#pragma unroll\nfor (int u = 0; u < ", ahead, "; ++u) {\n", Indent(define + If(condition, body), 2), "}\n");
+    };
+    return declare + loop(loads) + between + loop(ChunkBody(v));
+  }
+
   std::string Pointwise() {
     const int64_t v = Vector({space_.n}), k = space_.n >= (int64_t{1} << 22) ? 2 : 1;
-    const int64_t per_block = kBlock * v * k;
+    // No more threads than vectors: what varies with no variable is done by every thread, and a scalar
+    // may be updated in place.
+    block_ = static_cast<int>(std::min<int64_t>(kBlock, BitCeil(space_.n / v)));
+    const int64_t per_block = block_ * v * k;
     grid_ = (space_.n + per_block - 1) / per_block;
-    block_ = kBlock;
     IndexSpace& vars = emitter_.vars();
     const IndexExpr vector = vars.AddVar("e", space_.n / v, kChunkDepth), lane = vars.AddVar("v", v, kLaneDepth);
-    emitter_.SetOptions(Base(v, lane));
+    ElementEmitter::Options o = Base(v, lane);
+    o.slot = "[u]", o.slots = StrCat("[", k, "]");
+    emitter_.SetOptions(o);
     const IndexExpr full = vector * v + lane;
     for (const Value& out : parts_.full_outputs) emitter_.Store(out, full, emitter_.Emit(out, full));
-    std::string body = ChunkBody(v);
-    if (space_.n % per_block != 0) body = StrCat("if (e < ", space_.n / v, ") {\n", Indent(body, 2), "}\n");
-    body = StrCat("const idx_t e = ((idx_t)blockIdx.x * ", k, " + c) * ", kBlock, " + threadIdx.x;\n", body);
-    return StrCat(Indent(emitter_.TakeInvariant(), 2),
-                  Indent(k == 1 ? StrCat("{\n", k == 1 ? "  constexpr int c = 0; (void)c;\n" : "", Indent(body, 2), "}\n")
-                                : Unrolled("c", k, body), 2));
+    const std::string define = StrCat("const idx_t e = ((idx_t)blockIdx.x * ", k, " + u) * ", block_, " + threadIdx.x;\n");
+    const std::string condition = space_.n % per_block != 0 ? StrCat("e < ", space_.n / v) : "";
+    const std::string early = emitter_.TakeEarlyInvariant(), invariant = emitter_.TakeInvariant();
+    return Indent(early + LoadThenCompute(StrCat(k), define, condition, v, invariant), 2);
   }
 
   RowShape ShapeOfRows() const {
@@ -109,7 +143,7 @@ class CudaWriter {
     s.v = space_.kind == SpaceKind::kRow ? Vector({n, space_.n}) : Vector({n});
     const int64_t vectors = (n + s.v - 1) / s.v;
     s.p = n <= kRowLanes ? std::min<int64_t>(32, BitCeil(vectors)) : std::min<int64_t>(kRowLanes / s.v, 256);
-    if (space_.kind == SpaceKind::kRowColumn) s.p = std::min<int64_t>(s.p, 128);
+    if (space_.kind == SpaceKind::kRowColumn) s.p = std::clamp<int64_t>(s.p, 4, 128);  // whole warps of 8 rows
     s.k = (n + s.p * s.v - 1) / (s.p * s.v);
     s.g = std::min(kRowLanes / (s.p * s.v), BitCeil(s.k));
     s.y = space_.kind == SpaceKind::kRowColumn ? 8 : s.p <= 32 ? kBlock / s.p : 1;
@@ -121,33 +155,50 @@ class CudaWriter {
                      const std::string& bound) {
     IndexSpace& vars = emitter_.vars();
     const int64_t n = space_.row_length();
-    const bool keep = shape.k * shape.v <= kKeepElements && parts_.sweeps > 1;
-    const IndexExpr lane = vars.AddVar("v", shape.v, kLaneDepth);
-    const IndexExpr full = start + vars.AddVar("e", n / shape.v, kChunkDepth) * shape.v + lane;
+    const bool keep = shape.k * shape.v <= kKeepElements;
+    const IndexExpr lane = vars.AddVar("v", shape.v, kLaneDepth), chunk = vars.AddVar("e", n / shape.v, kChunkDepth);
+    const IndexExpr full = start + chunk * shape.v + lane;
     ElementEmitter::Options o = Base(shape.v, lane);
+    if (!chunk.terms.empty()) o.chunk_var = chunk.terms[0].first;
     o.keep = keep;
+    o.slot = keep ? "[c]" : "[u]";
+    o.slots = keep ? StrCat("[", shape.k, "]") : "[ahead]";
     o.lane_index = "[c][v]";
-    o.chunk_index = "[c]";
     o.kept_extent = StrCat("[", shape.k, "][", shape.v, "]");
+    o.shared_threads = shape.p, o.shared_chunks = shape.k;
+    o.shared_bytes = !keep && shape.y == 1 ? kSharedRow : 0;
     emitter_.SetOptions(o);
-    const bool partial = !bound.empty() || shape.k * shape.p * shape.v != n;
-    std::string out;
+    const std::string define_e = StrCat("const idx_t e = c * ", shape.p, " + t;\n(void)e;\n");
+    const std::string end = bound.empty() ? StrCat(n) : bound;
+    const std::string inside = bound.empty() && shape.k * shape.p * shape.v == n ? "" : StrCat("e * ", shape.v, " < ", end);
+    std::string out, finish_before;
     for (int s = 0; s < parts_.sweeps; ++s) {
       emitter_.BeginSweep();
-      std::string declare, finish;
+      const bool last = s + 1 == parts_.sweeps;
+      emitter_.ShareLoads(!last);
+      const int64_t bytes = emitter_.early_bytes();
+      const size_t kept_before = emitter_.kept_vectors().size();
+      std::string declare, lanes, combine, finish;
       std::vector<std::pair<Value, std::string>> defined;
       for (Node* f : parts_.row_folds[s]) {
         const std::string acc = emitter_.NewName("f"), op = FoldOp(*f), type = ComputeCType(f->type().dtype);
-        declare += StrCat(type, " ", acc, "[", shape.g, "][", shape.v, "];\n",
-                          Unrolled("c", shape.g, Unrolled("v", shape.v, StrCat(acc, "[c][v] = ", op, "::identity();\n"))));
         const std::string x = emitter_.Emit(f->operand(0), full);
-        const std::string slot = StrCat(acc, shape.g == 1 ? "[0]" : shape.g >= shape.k ? "[c]" : StrCat("[c % ", shape.g, "]"), "[v]");
-        emitter_.AddLine(kLaneDepth, StrCat(slot, " = ", op, "::of(", slot, ", ", x, ");"));
+        if (shape.g >= shape.k) {  // every lane has one element: combined with its neighbours at once
+          declare += StrCat(type, " ", acc, "[", shape.k, "];\n", Unrolled("c", shape.k, StrCat(acc, "[c] = ", op, "::identity();\n")));
+          lanes += StrCat(type, " ", acc, "v[", shape.v, "];\n");
+          emitter_.AddLine(kLaneDepth, StrCat(acc, "v[v] = ", x, ";"));
+          combine += StrCat(acc, "[c] = st_fold_vector<", op, ">(", acc, "v);\n");
+        } else {
+          declare += StrCat(type, " ", acc, "[", shape.g, "][", shape.v, "];\n",
+                            Unrolled("c", shape.g, Unrolled("v", shape.v, StrCat(acc, "[c][v] = ", op, "::identity();\n"))));
+          const std::string slot = StrCat(acc, shape.g == 1 ? "[0]" : StrCat("[c % ", shape.g, "]"), "[v]");
+          emitter_.AddLine(kLaneDepth, StrCat(slot, " = ", op, "::of(", slot, ", ", x, ");"));
+        }
         const std::string total = emitter_.NewName("x");
         finish += StrCat("const ", type, " ", total, " = st_fold_lanes<", op, ", ", shape.p, ", ", shape.y, ">(", acc, ", t, y);\n");
         defined.push_back({f->result(), total});
       }
-      if (s + 1 == parts_.sweeps) {
+      if (last) {
         for (const Value& v : parts_.full_outputs) emitter_.Store(v, full, emitter_.Emit(v, full));
         for (size_t k = 0; k < parts_.column_folds.size(); ++k) {
           const std::string op = FoldOp(*parts_.column_folds[k]);
@@ -155,29 +206,47 @@ class CudaWriter {
           emitter_.AddLine(kLaneDepth, StrCat("g", k, "[c][v] = ", op, "::of(g", k, "[c][v], ", x, ");"));
         }
       }
-      const std::string invariant = emitter_.TakeInvariant(), kept = emitter_.TakeKeptDeclarations();
-      std::string body = ChunkBody(shape.v);
-      const bool writes = s + 1 == parts_.sweeps;
-      std::string condition = partial ? StrCat("e * ", shape.v, " < ", bound.empty() ? StrCat(n) : bound) : "";
-      if (writes && may_be_dead_) condition = condition.empty() ? "live" : StrCat("live && ", condition);
-      if (body.empty()) condition.clear();
-      if (!condition.empty()) body = StrCat("if (", condition, ") {\n", Indent(body, 2), "}\n");
-      if (!body.empty()) body = StrCat("const idx_t e = c * ", shape.p, " + t;\n(void)e;\n", body);
-      out += invariant + kept + declare;
-      if (!body.empty()) out += shape.k == 1 ? StrCat("{\n  constexpr int c = 0; (void)c;\n", Indent(body, 2), "}\n")
-                              : keep || shape.k <= 8 ? Unrolled("c", shape.k, body)
-                                                     : StrCat("for (int c = 0; c < ", shape.k, "; ++c) {\n", Indent(body, 2), "}\n");
-      out += finish;
+      if (keep) {  // what this sweep is the first to need is on its way while the one before combines its lanes
+        const std::string loads = emitter_.TakeEarlyChunk();
+        out += emitter_.TakeEarlyDeclarations();
+        if (!loads.empty()) out += Chunks(shape.k, define_e + If(inside, loads));
+      }
+      out += finish_before;
+      if (space_.kind == SpaceKind::kRowColumn) {
+        for (size_t k = 0; k < kept_before; ++k) out += StrCat("st_hold(", emitter_.kept_vectors()[k], ");\n");
+      }
+      out += emitter_.TakeInvariant() + emitter_.TakeKeptDeclarations() + declare;
+      const std::string live = last && may_be_dead_ ? "live" : "";
+      const std::string condition = inside.empty() || live.empty() ? inside + live : StrCat(live, " && ", inside);
+      if (keep) {
+        const std::string body = If(condition, lanes + ChunkBody(shape.v) + combine);
+        if (!body.empty()) out += Chunks(shape.k, define_e + body);
+      } else {
+        out += Stream(shape, define_e, condition, end, bytes);
+      }
+      finish_before = std::move(finish);
       for (const auto& [value, text] : defined) emitter_.Define(value, row, text);
     }
-    std::string stores;
+    out += finish_before;
     for (const Value& v : parts_.row_outputs) emitter_.Store(v, row, emitter_.Emit(v, row));
-    stores = emitter_.TakeInvariant();
-    if (!stores.empty()) {
-      const std::string who = may_be_dead_ ? "live && t == 0" : "t == 0";
-      out += StrCat("if (", who, ") {\n", Indent(stores, 2), "}\n");
-    }
-    return out;
+    out += If(may_be_dead_ ? "live && t == 0" : "t == 0", emitter_.TakeInvariant());
+    return emitter_.TakeSharedDeclarations() + emitter_.TakeEarlyInvariant() + out;
+  }
+
+  // Over the chunks of a row in registers.
+  static std::string Chunks(int64_t count, const std::string& body) {
+    if (count > 1) return Unrolled("c", count, body);
+    return StrCat("{\n  constexpr int c = 0; (void)c;\n", Indent(body, 2), "}\n");
+  }
+
+  // A sweep over a row that does not fit the registers.
+  std::string Stream(const RowShape& shape, const std::string& define_e, std::string condition,
+                     const std::string& end, int64_t bytes) {
+    const int64_t ahead = Ahead(shape.k, bytes);
+    if (condition.empty() && shape.k % ahead != 0) condition = StrCat("e * ", shape.v, " < ", end);
+    const std::string body = LoadThenCompute("ahead", "const int c = c0 + u;\n" + define_e, condition, shape.v);
+    if (body.empty()) return "";
+    return StrCat("for (int c0 = 0; c0 < ", shape.k, "; c0 += ", ahead, ") {\n  constexpr int ahead = ", ahead, ";\n", Indent(body, 2), "}\n");
   }
 
   std::string Rows() {
@@ -218,7 +287,10 @@ class CudaWriter {
     const RowShape shape = ShapeOfRows();
     grid_ = space_.chunks();
     block_ = static_cast<int>(shape.p * shape.y);
-    may_be_dead_ = true;
+    // Two blocks hide each other's latencies, if there are registers for them.
+    blocks_ = block_ <= 256 ? 2 : 1;
+    const int64_t rows = (space_.chunk + 7) / 8;
+    may_be_dead_ = space_.n % space_.chunk != 0 || space_.chunk % 8 != 0;
     IndexSpace& vars = emitter_.vars();
     emitter_.SetOptions(Base(1, {}));
     const IndexExpr row = vars.AddVar("r", space_.n, kInvariant);
@@ -229,15 +301,26 @@ class CudaWriter {
       const std::string g = StrCat("g", k), op = FoldOp(*f), out = args_.Write(f->result());
       declare += StrCat(ComputeCType(f->type().dtype), " ", g, "[", shape.k, "][", shape.v, "];\n",
                         Unrolled("c", shape.k, Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::identity();\n"))));
-      const std::string j0 = StrCat("c * ", shape.p * shape.v, " + t * ", shape.v);
-      finish += Unrolled("c", shape.k,
-                         StrCat("st_fold_columns<", op, ", ", shape.p, ", ", shape.v, ">(", g, "[c], t, y);\nif (y == 0 && ", j0, " < ",
-                                space_.inner, ") st_store<", shape.v, ">(", out, " + (idx_t)blockIdx.x * ", space_.inner, " + ", j0, ", ", g, "[c]);\n"));
+      finish += Unrolled("c", shape.k, StoreColumns(op, shape.p, shape.v, g + "[c]", StrCat("c * ", shape.p * shape.v), space_.inner,
+                                                    shape.k * shape.p * shape.v > space_.inner,
+                                                    StrCat(out, " + (idx_t)blockIdx.x * ", space_.inner)));
     }
-    return Indent(StrCat(Threads(shape), declare, "for (int i = 0; i < ", (space_.chunk + 7) / 8, "; ++i) {\n",
-                         "  const idx_t i8 = i * 8 + y, r0 = (idx_t)blockIdx.x * ", space_.chunk, " + i8;\n",
-                         "  const bool live = i8 < ", space_.chunk, " && r0 < ", space_.n, ";\n  const idx_t r = live ? r0 : ",
-                         space_.n - 1, ";\n", Indent(sweeps, 2), "}\n", finish), 2);
+    std::string head = StrCat("const idx_t i8 = i * 8 + y, r", may_be_dead_ ? "0" : "", " = (idx_t)blockIdx.x * ", space_.chunk, " + i8;\n");
+    if (may_be_dead_) {
+      head += StrCat("const bool live = i8 < ", space_.chunk, " && r0 < ", space_.n, ";\nconst idx_t r = live ? r0 : ", space_.n - 1, ";\n");
+    }
+    return Indent(StrCat(Threads(shape), declare, "for (int i = 0; i < ", rows, "; ++i) {\n", Indent(head + sweeps, 2), "}\n", finish), 2);
+  }
+
+  // Combines the block's column lanes and stores one column a thread: `first` + y * P + t of `count`.
+  static std::string StoreColumns(const std::string& op, int64_t p, int64_t v, const std::string& lanes, const std::string& first,
+                                  int64_t count, bool partial, const std::string& out) {
+    std::vector<std::string> tests;
+    if (v < 8) tests.push_back(StrCat("y * ", p, " + t < ", p * v));
+    if (partial) tests.push_back(StrCat("j < ", count));
+    return StrCat("{\n  const auto total = st_fold_columns<", op, ", ", p, ", ", v, ">(", lanes, ", t, y);\n",
+                  "  const idx_t j = ", first, " + y * ", p, " + t;\n  ", tests.empty() ? "" : StrCat("if (", Join(tests, " && "), ") "),
+                  "st_put(", out, " + j, total);\n}\n");
   }
 
   std::string Columns() {
@@ -248,7 +331,9 @@ class CudaWriter {
     IndexSpace& vars = emitter_.vars();
     const IndexExpr o = vars.AddVar("o", space_.outer, kInvariant), r = vars.AddVar("r", space_.n, kChunkDepth);
     const IndexExpr lane = vars.AddVar("v", v, kLaneDepth);
-    emitter_.SetOptions(Base(v, lane));
+    ElementEmitter::Options options = Base(v, lane);
+    options.slot = "[u]", options.slots = "[ahead]";
+    emitter_.SetOptions(options);
     const IndexExpr j0 = vars.AddVar("e", space_.inner / v, kInvariant) * v;
     const IndexExpr full = (o * space_.n + r) * space_.inner + j0 + lane;
     for (const Value& out : parts_.full_outputs) emitter_.Store(out, full, emitter_.Emit(out, full));
@@ -260,19 +345,25 @@ class CudaWriter {
       emitter_.AddLine(kLaneDepth, StrCat(g, "[v] = ", op, "::of(", g, "[v], ", x, ");"));
       declare += StrCat(ComputeCType(fold->type().dtype), " ", g, "[", v, "];\n",
                         Unrolled("v", v, StrCat(g, "[v] = ", op, "::identity();\n")));
-      finish += StrCat("st_fold_columns<", op, ", 32, ", v, ">(", g, ", t, y);\nif (y == 0 && inside) st_store<", v, ">(",
-                       args_.Write(fold->result()), " + ((idx_t)o * ", chunks, " + b) * ", space_.inner, " + e * ", v, ", ", g, ");\n");
+      finish += StoreColumns(op, 32, v, g, StrCat("k * ", tile), space_.inner, space_.inner % tile != 0,
+                             StrCat(args_.Write(fold->result()), " + ((idx_t)o * ", chunks, " + b) * ", space_.inner));
     }
-    const std::string invariant = emitter_.TakeInvariant();
-    const std::string body = ChunkBody(v);
-    const std::string inside = space_.inner % tile == 0 ? "true" : StrCat("e * ", v, " < ", space_.inner);
-    const std::string count = space_.n % space_.chunk == 0 ? StrCat(space_.chunk)
-                              : StrCat("(b + 1 < ", chunks, " ? ", space_.chunk, " : ", space_.n - (chunks - 1) * space_.chunk, ")");
-    return Indent(StrCat("const int t = threadIdx.x % 32, y = threadIdx.x / 32;\n(void)t; (void)y;\n",
-                         "const idx_t k = blockIdx.x % ", tiles, ", b = blockIdx.x / ", tiles, " % ", chunks, ", o = blockIdx.x / ",
-                         tiles * chunks, ";\n(void)o;\n", "const idx_t e = k * 32 + t;\n", "const bool inside = ", inside, ";\nconst idx_t count = inside ? ", count,
-                         " : 0;\n", invariant, declare, "#pragma unroll 4\nfor (idx_t i = y; i < count; i += 8) {\n  const idx_t r = b * ",
-                         space_.chunk, " + i;\n  (void)r;\n", Indent(body, 2), "}\n", finish), 2);
+    const std::string invariant = emitter_.TakeEarlyInvariant() + emitter_.TakeInvariant();
+    const int64_t ahead = Ahead((space_.chunk + 7) / 8, 0);
+    const bool whole = space_.inner % tile == 0;
+    std::string count = space_.n % space_.chunk == 0 ? StrCat(space_.chunk)
+                        : StrCat("(b + 1 < ", chunks, " ? ", space_.chunk, " : ", space_.n - (chunks - 1) * space_.chunk, ")");
+    if (!whole) count = StrCat("inside ? ", count, " : 0");
+    const bool even = whole && space_.n % space_.chunk == 0 && space_.chunk % (8 * ahead) == 0;
+    const std::string define = StrCat("const idx_t i = i0 + u * 8, r = b * ", space_.chunk, " + i;\n(void)r;\n");
+    const std::string body = LoadThenCompute("ahead", define, even ? "" : "i < count", v);
+    std::string head = StrCat("const int t = threadIdx.x % 32, y = threadIdx.x / 32;\n", "const idx_t k = blockIdx.x % ", tiles,
+                              ", b = blockIdx.x / ", tiles, " % ", chunks, ", o = blockIdx.x / ", tiles * chunks, ";\n(void)o;\n");
+    head += whole ? "const idx_t e = k * 32 + t;\n"
+                  : StrCat("const idx_t e0 = k * 32 + t;\nconst bool inside = e0 * ", v, " < ", space_.inner,
+                           ";\nconst idx_t e = inside ? e0 : 0;\n");
+    return Indent(StrCat(head, "const idx_t count = ", count, ";\n", invariant, declare, "for (idx_t i0 = y; i0 < count; i0 += ", 8 * ahead,
+                         ") {\n  constexpr int ahead = ", ahead, ";\n", Indent(body, 2), "}\n", finish), 2);
   }
 
   const RegionParts& parts_;
@@ -282,6 +373,7 @@ class CudaWriter {
   int narrowest_ = 8;
   int64_t grid_ = 1;
   int block_ = kBlock;
+  int blocks_ = 1;            // at once on a multiprocessor, at least
   bool may_be_dead_ = false;  // some threads of the last block have no row
 };
 

@@ -5,8 +5,9 @@ namespace {
 
 // What both languages share. ST_FN marks a function for the device; ST_FMA(f) is a fused multiply-add.
 constexpr const char* kShared = R"(
-template <typename T> ST_FN T st_max(T a, T b) { return a != a ? a : b != b ? b : a > b ? a : b; }
-template <typename T> ST_FN T st_min(T a, T b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+// The first NaN, else the larger one, `b` when neither is.
+template <typename T> ST_FN T st_max(T a, T b) { return (a > b) | (a != a) ? a : b; }
+template <typename T> ST_FN T st_min(T a, T b) { return (a < b) | (a != a) ? a : b; }
 ST_FN float st_div(float a, float b) { return a / b; }
 ST_FN double st_div(double a, double b) { return a / b; }
 ST_FN int st_div(int a, int b) { return b == 0 ? 0 : b == -1 ? (int)(0u - (unsigned)a) : a / b; }
@@ -35,24 +36,6 @@ template <typename F> ST_FN unsigned st_to_unsigned(F x, unsigned high) {
   return !(x > F(0)) ? 0u : x >= F(high) ? high : (unsigned)x;
 }
 
-// f16 by its bits, for targets without a conversion instruction; rounds to nearest even.
-ST_FN unsigned short st_half_bits(float x) {
-  unsigned u = st_float_bits(x), sign = u >> 16 & 0x8000u;
-  u &= 0x7fffffffu;
-  if (u > 0x7f800000u) return (unsigned short)(sign | 0x7fffu);
-  if (u >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u);
-  if (u < 0x38800000u) {
-    const float scaled = st_bits_float(u) + 0.5f;  // rounds at 2^-24
-    return (unsigned short)(sign | (st_float_bits(scaled) - 0x3f000000u));
-  }
-  return (unsigned short)(sign | ((u + 0xfffu + (u >> 13 & 1u) - 0x38000000u) >> 13));
-}
-ST_FN float st_half_value(unsigned short h) {
-  const unsigned sign = (unsigned)(h & 0x8000u) << 16, e = h >> 10 & 31u, m = h & 0x3ffu;
-  if (e == 31) return st_bits_float(sign | 0x7f800000u | m << 13);
-  if (e == 0) return st_bits_float(sign | st_float_bits((float)m * 5.9604644775390625e-8f));
-  return st_bits_float(sign | (e + 112) << 23 | m << 13);
-}
 // f8 formats, by search-free arithmetic on the f32 bits. `bias` and `mantissa` describe the format.
 ST_FN float st_round_f8(float x, int mantissa, int min_exponent, float largest, bool infinite) {
   const unsigned u = st_float_bits(x) & 0x7fffffffu;
@@ -95,7 +78,6 @@ ST_FN void st_put(st_e5m2* p, float x) { p->bits = st_f8_bits(st_round(x, st_e5m
 
 ST_FN float st_get(st_bf16 x) { return st_bits_float((unsigned)x.bits << 16); }
 ST_FN void st_put(st_bf16* p, float x) { p->bits = st_bf16_bits(x); }
-ST_FN float st_round(float x, st_bf16) { return st_bits_float((unsigned)st_bf16_bits(x) << 16); }
 ST_FN float st_get(st_f16 x) { return st_half_value(x.bits); }
 ST_FN void st_put(st_f16* p, float x) { p->bits = st_half_bits(x); }
 ST_FN float st_round(float x, st_f16) { return st_half_value(st_half_bits(x)); }
@@ -103,9 +85,10 @@ template <typename T> ST_FN T st_get(T x) { return x; }
 template <typename T> ST_FN void st_put(T* p, T x) { *p = x; }
 ST_FN void st_put(unsigned char* p, bool x) { *p = x; }
 
-// Word `i` of the stream: Philox4x32-10 with counter (i / 4, stream, step) and the seed as key.
-ST_FN unsigned st_random(unsigned k0, unsigned k1, unsigned long long i, unsigned stream,
-                         unsigned step) {
+// Words `i`, i + 1, i + 2 and i + 3 of the stream, `i` a multiple of 4: Philox4x32-10 with counter
+// (i / 4, stream, step) and the seed as key.
+ST_FN void st_philox(unsigned k0, unsigned k1, unsigned long long i, unsigned stream, unsigned step,
+                     unsigned (&w)[4]) {
   unsigned c0 = (unsigned)(i >> 2), c1 = (unsigned)(i >> 34), c2 = stream, c3 = step;
   for (int round = 0; round < 10; ++round) {
     const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
@@ -117,32 +100,48 @@ ST_FN unsigned st_random(unsigned k0, unsigned k1, unsigned long long i, unsigne
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  const unsigned w = (unsigned)i & 3u;
-  return w == 0 ? c0 : w == 1 ? c1 : w == 2 ? c2 : c3;
+  w[0] = c0;
+  w[1] = c1;
+  w[2] = c2;
+  w[3] = c3;
+}
+ST_FN unsigned st_random(unsigned k0, unsigned k1, unsigned long long i, unsigned stream,
+                         unsigned step) {
+  unsigned w[4];
+  st_philox(k0, k1, i, stream, step, w);
+  const unsigned k = (unsigned)i & 3u;
+  return k == 0 ? w[0] : k == 1 ? w[1] : k == 2 ? w[2] : w[3];
 }
 
-// The folds of ir/reduce_tree.h. `identity()` leaves every value unchanged, bit for bit.
+// The folds of ir/reduce_tree.h. `identity()` leaves every value unchanged, bit for bit. `symmetric`:
+// of(a, b) and of(b, a) are the same bits.
 template <typename T> struct st_sum {
+  static constexpr bool symmetric = true;
   ST_FN T identity() { return T(-0.0); }
   ST_FN T of(T a, T b) { return a + b; }
 };
 template <typename T> struct st_prod {
+  static constexpr bool symmetric = true;
   ST_FN T identity() { return T(1); }
   ST_FN T of(T a, T b) { return a * b; }
 };
 template <typename T> struct st_maximum {
+  static constexpr bool symmetric = false;
   ST_FN T identity() { return st_lowest(T()); }
   ST_FN T of(T a, T b) { return st_max(a, b); }
 };
 template <typename T> struct st_minimum {
+  static constexpr bool symmetric = false;
   ST_FN T identity() { return st_highest(T()); }
   ST_FN T of(T a, T b) { return st_min(a, b); }
 };
 template <typename T> struct st_any {
+  static constexpr bool symmetric = true;
   ST_FN T identity() { return T(0); }
   ST_FN T of(T a, T b) { return a || b; }
 };
 template <typename T> struct st_all {
+  static constexpr bool symmetric = true;
   ST_FN T identity() { return T(1); }
   ST_FN T of(T a, T b) { return a && b; }
 };
@@ -293,6 +292,28 @@ ST_FN unsigned short st_bf16_bits(float x) {
   const unsigned u = st_float_bits(x);
   return x != x ? 0x7fff : (unsigned short)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
+ST_FN float st_round(float x, st_bf16) { return st_bits_float((unsigned)st_bf16_bits(x) << 16); }
+)";
+
+// f16 by its bits: conversion instructions are not everywhere.
+constexpr const char* kCppHalf = R"(// Rounds to nearest even.
+ST_FN unsigned short st_half_bits(float x) {
+  unsigned u = st_float_bits(x), sign = u >> 16 & 0x8000u;
+  u &= 0x7fffffffu;
+  if (u > 0x7f800000u) return (unsigned short)(sign | 0x7fffu);
+  if (u >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u);
+  if (u < 0x38800000u) {
+    const float scaled = st_bits_float(u) + 0.5f;  // rounds at 2^-24
+    return (unsigned short)(sign | (st_float_bits(scaled) - 0x3f000000u));
+  }
+  return (unsigned short)(sign | ((u + 0xfffu + (u >> 13 & 1u) - 0x38000000u) >> 13));
+}
+ST_FN float st_half_value(unsigned short h) {
+  const unsigned sign = (unsigned)(h & 0x8000u) << 16, e = h >> 10 & 31u, m = h & 0x3ffu;
+  if (e == 31) return st_bits_float(sign | 0x7f800000u | m << 13);
+  if (e == 0) return st_bits_float(sign | st_float_bits((float)m * 5.9604644775390625e-8f));
+  return st_bits_float(sign | (e + 112) << 23 | m << 13);
+}
 )";
 
 // Combines neighbours until one lane is left; `width` is a power of two.
@@ -341,19 +362,69 @@ ST_FN double st_erf(double x) { return erf(x); }
 ST_FN double st_sin(double x) { return sin(x); }
 ST_FN double st_cos(double x) { return cos(x); }
 ST_FN double st_pow(double a, double b) { return pow(a, b); }
-// Stops the device: the run fails, nothing is written out of bounds.
+// Stops the device: the run fails, nothing is written out of bounds. Predicated, so that warps stay
+// together.
 ST_FN long long st_index(long long i, long long limit) {
-  if (i < 0 || i >= limit) __trap();
+  asm volatile("{\n .reg .pred out;\n setp.ge.u64 out, %0, %1;\n @out trap;\n}" ::"l"(i), "l"(limit));
   return i;
 }
-ST_FN unsigned short st_bf16_bits(float x) {
-  unsigned short r;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x));
+// The conversions of pairs run at full rate, those of single values at an eighth of it. The first
+// source is the upper half.
+ST_FN unsigned st_bf16_pair(float high, float low) {
+  unsigned r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
+}
+ST_FN unsigned short st_bf16_bits(float x) { return (unsigned short)st_bf16_pair(0.0f, x); }
+ST_FN float st_max_or_nan(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+ST_FN float st_min_or_nan(float a, float b) {
+  float r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+ST_FN float st_round(float x, st_bf16) { return st_bits_float(st_bf16_pair(x, 0.0f)); }
+// Loads where the text says, all bytes at once: the compiler likes to take words apart and to move the
+// parts to where each is used.
+ST_FN uint4 st_load_word(const uint4* p) {
+  uint4 w;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(p) : "memory");
+  return w;
+}
+ST_FN uint2 st_load_word(const uint2* p) {
+  uint2 w;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(w.x), "=r"(w.y) : "l"(p) : "memory");
+  return w;
+}
+template <typename W> ST_FN W st_load_word(const W* p) { return *p; }
+ST_FN unsigned short st_half_bits(float x) {
+  unsigned r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(0.0f), "f"(x));
+  return (unsigned short)r;
+}
+ST_FN float st_half_value(unsigned short h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
 }
 )";
 
 constexpr const char* kCudaTail = R"(
+// In one instruction, for which +0 is larger than -0.
+template <> struct st_maximum<float> {
+  static constexpr bool symmetric = true;
+  ST_FN float identity() { return -st_infinity; }
+  ST_FN float of(float a, float b) { return st_max_or_nan(a, b); }
+};
+template <> struct st_minimum<float> {
+  static constexpr bool symmetric = true;
+  ST_FN float identity() { return st_infinity; }
+  ST_FN float of(float a, float b) { return st_min_or_nan(a, b); }
+};
 // V consecutive elements at once, in words of at most 16 bytes; `p` is aligned to V elements.
 template <int Bytes> struct st_word;
 template <> struct st_word<1> { typedef unsigned char type; };
@@ -361,23 +432,71 @@ template <> struct st_word<2> { typedef unsigned short type; };
 template <> struct st_word<4> { typedef unsigned type; };
 template <> struct st_word<8> { typedef uint2 type; };
 template <> struct st_word<16> { typedef uint4 type; };
-template <int V, typename T, typename C> ST_FN void st_load(const T* p, C (&x)[V]) {
-  constexpr int bytes = V * sizeof(T), word = bytes < 16 ? bytes : 16;
+template <typename T, int V> struct st_vec {
+  static constexpr int bytes = V * sizeof(T), word = bytes < 16 ? bytes : 16, words = bytes / word;
   typedef typename st_word<word>::type W;
-  union { W w[bytes / word]; T t[V]; } u;
+  union {
+    W w[words];
+    T t[V];
+    unsigned u[bytes < 4 ? 1 : bytes / 4];
+  };
+  __device__ __forceinline__ auto operator[](int v) const { return st_get_lane(*this, v); }
+  __device__ __forceinline__ void clear() {
 #pragma unroll
-  for (int i = 0; i < bytes / word; ++i) u.w[i] = reinterpret_cast<const W*>(p)[i];
-#pragma unroll
-  for (int v = 0; v < V; ++v) x[v] = st_get(u.t[v]);
+    for (int i = 0; i < words; ++i) w[i] = W();
+  }
+};
+template <typename T, int V> ST_FN auto st_get_lane(const st_vec<T, V>& x, int v) { return st_get(x.t[v]); }
+template <int V> ST_FN float st_get_lane(const st_vec<st_bf16, V>& x, int v) {
+  if constexpr (V == 1) return st_get(x.t[0]);
+  return st_bits_float(v & 1 ? x.u[v / 2] & 0xffff0000u : x.u[v / 2] << 16);
 }
-template <int V, typename T, typename C> ST_FN void st_store(T* p, const C (&x)[V]) {
-  constexpr int bytes = V * sizeof(T), word = bytes < 16 ? bytes : 16;
-  typedef typename st_word<word>::type W;
-  union { W w[bytes / word]; T t[V]; } u;
+// Makes the compiler forget what it has computed from the words.
+ST_FN void st_hold(unsigned& w) { asm("" : "+r"(w)); }
+ST_FN void st_hold(uint2& w) { asm("" : "+r"(w.x), "+r"(w.y)); }
+ST_FN void st_hold(uint4& w) { asm("" : "+r"(w.x), "+r"(w.y), "+r"(w.z), "+r"(w.w)); }
+template <typename W> ST_FN void st_hold(W&) {}
+// To widen again costs less than the registers that all results would hold.
+template <typename T, int V, int K> ST_FN void st_hold(st_vec<T, V> (&x)[K]) {
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int i = 0; i < x[k].words; ++i) st_hold(x[k].w[i]);
+  }
+}
+template <int V, typename T> ST_FN void st_load(const T* p, st_vec<T, V>& x) {
+  typedef typename st_vec<T, V>::W W;
+#pragma unroll
+  for (int i = 0; i < x.words; ++i) x.w[i] = st_load_word(reinterpret_cast<const W*>(p) + i);
+}
+// The values are ones that T has: a bf16 is the upper half of its f32.
+template <typename T, int V, typename C> ST_FN void st_put_lanes(st_vec<T, V>& u, const C (&x)[V]) {
 #pragma unroll
   for (int v = 0; v < V; ++v) st_put(&u.t[v], x[v]);
+}
+template <int V> ST_FN void st_put_lanes(st_vec<st_bf16, V>& u, const float (&x)[V]) {
+  if constexpr (V == 1) st_put(&u.t[0], x[0]);
 #pragma unroll
-  for (int i = 0; i < bytes / word; ++i) reinterpret_cast<W*>(p)[i] = u.w[i];
+  for (int v = 0; v + 1 < V; v += 2) u.u[v / 2] = __byte_perm(st_float_bits(x[v]), st_float_bits(x[v + 1]), 0x7632);
+}
+template <int V, typename T, typename C> ST_FN void st_store(T* p, const C (&x)[V]) {
+  typedef typename st_vec<T, V>::W W;
+  st_vec<T, V> u;
+  st_put_lanes(u, x);
+#pragma unroll
+  for (int i = 0; i < u.words; ++i) reinterpret_cast<W*>(p)[i] = u.w[i];
+}
+// Words i, i + 1, ... of the stream, `i` a multiple of 4.
+template <int V>
+ST_FN void st_random_lanes(unsigned k0, unsigned k1, unsigned long long i, unsigned stream, unsigned step,
+                           unsigned (&x)[V]) {
+#pragma unroll
+  for (int b = 0; b < V; b += 4) {
+    unsigned w[4];
+    st_philox(k0, k1, i + b, stream, step, w);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) x[b + k] = w[k];
+  }
 }
 ST_FN float st_shuffle(float x, int s) { return __shfl_xor_sync(0xffffffffu, x, s); }
 ST_FN double st_shuffle(double x, int s) { return __shfl_xor_sync(0xffffffffu, x, s); }
@@ -392,25 +511,25 @@ ST_FN unsigned char st_shuffle(unsigned char x, int s) {
 }
 ST_FN bool st_shuffle(bool x, int s) { return __shfl_xor_sync(0xffffffffu, (int)x, s) != 0; }
 
-// Lane g * (P * V) + t * V + v of a row is a[g][v] of its thread t of P; the tree pairs neighbours
-// first, so v, then threads, then g. Every thread of the row gets the result. Rows of P > 32 threads
-// meet in shared memory, `y` telling the block's rows apart.
-template <typename Op, int P, int Y, int G, int V, typename T>
-ST_FN T st_fold_lanes(T (&a)[G][V], int t, int y) {
+// Combines neighbours until one is left; one without a neighbour stays as it is.
+template <typename Op, int N, typename T> ST_FN T st_fold_vector(T (&a)[N]) {
 #pragma unroll
-  for (int s = 1; s < V; s *= 2) {
+  for (int s = 1; s < N; s *= 2) {
 #pragma unroll
-    for (int g = 0; g < G; ++g) {
-#pragma unroll
-      for (int v = 0; v < V; v += 2 * s) a[g][v] = Op::of(a[g][v], a[g][v + s]);
-    }
+    for (int k = 0; k + s < N; k += 2 * s) a[k] = Op::of(a[k], a[k + s]);
   }
+  return a[0];
+}
+// Lane g * (P * V) + t * V + v of a row belongs to thread t of P; the tree pairs neighbours first, so v
+// (combined into a[g] already, or in a[g][v]), then threads, then g. Every thread of the row gets the
+// result. Rows of P > 32 threads meet in shared memory, `y` telling the block's rows apart.
+template <typename Op, int P, int Y, int G, typename T> ST_FN T st_fold_lanes(T (&a)[G], int t, int y) {
 #pragma unroll
   for (int s = 1; s < (P < 32 ? P : 32); s *= 2) {
 #pragma unroll
     for (int g = 0; g < G; ++g) {
-      const T other = st_shuffle(a[g][0], s);
-      a[g][0] = t & s ? Op::of(other, a[g][0]) : Op::of(a[g][0], other);
+      const T other = st_shuffle(a[g], s);
+      a[g] = Op::symmetric || !(t & s) ? Op::of(a[g], other) : Op::of(other, a[g]);
     }
   }
   if constexpr (P > 32) {
@@ -419,7 +538,7 @@ ST_FN T st_fold_lanes(T (&a)[G][V], int t, int y) {
     __syncthreads();
     if (t % 32 == 0) {
 #pragma unroll
-      for (int g = 0; g < G; ++g) parts[y][g][t / 32] = a[g][0];
+      for (int g = 0; g < G; ++g) parts[y][g][t / 32] = a[g];
     }
     __syncthreads();
 #pragma unroll
@@ -427,51 +546,40 @@ ST_FN T st_fold_lanes(T (&a)[G][V], int t, int y) {
       T w[warps];
 #pragma unroll
       for (int k = 0; k < warps; ++k) w[k] = parts[y][g][k];
-#pragma unroll
-      for (int s = 1; s < warps; s *= 2) {
-#pragma unroll
-        for (int k = 0; k < warps; k += 2 * s) w[k] = Op::of(w[k], w[k + s]);
-      }
-      a[g][0] = w[0];
+      a[g] = st_fold_vector<Op>(w);
     }
   }
+  return st_fold_vector<Op>(a);
+}
+template <typename Op, int P, int Y, int G, int V, typename T>
+ST_FN T st_fold_lanes(T (&a)[G][V], int t, int y) {
+  T b[G];
 #pragma unroll
-  for (int s = 1; s < G; s *= 2) {
-#pragma unroll
-    for (int g = 0; g < G; g += 2 * s) a[g][0] = Op::of(a[g][0], a[g + s][0]);
-  }
-  return a[0][0];
+  for (int g = 0; g < G; ++g) b[g] = st_fold_vector<Op>(a[g]);
+  return st_fold_lanes<Op, P, Y>(b, t, y);
 }
 
-// The 8 column lanes of a block: thread row y of 8 holds x[V] for columns of thread column `t` of P.
-// Thread row 0 gets the result.
+// The 8 column lanes of a block: thread row y of 8 holds x[V] for columns t * V + v of P * V, V <= 8.
+// Thread y * P + t gets the result of column y * P + t, if there is one.
 template <typename Op, int P, int V, typename T>
-ST_FN void st_fold_columns(T (&x)[V], int t, int y) {
-  __shared__ T parts[8][P * V];
+ST_FN T st_fold_columns(const T (&x)[V], int t, int y) {
+  __shared__ __align__(16) T parts[8][P * V];
   __syncthreads();
 #pragma unroll
-  for (int v = 0; v < V; ++v) parts[y][v * P + t] = x[v];
+  for (int v = 0; v < V; ++v) parts[y][t * V + v] = x[v];
   __syncthreads();
-  if (y != 0) return;
+  const int column = y * P + t;
+  T w[8];
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    T w[8];
-#pragma unroll
-    for (int k = 0; k < 8; ++k) w[k] = parts[k][v * P + t];
-#pragma unroll
-    for (int s = 1; s < 8; s *= 2) {
-#pragma unroll
-      for (int k = 0; k < 8; k += 2 * s) w[k] = Op::of(w[k], w[k + s]);
-    }
-    x[v] = w[0];
-  }
+  for (int k = 0; k < 8; ++k) w[k] = parts[k][V == 8 || column < P * V ? column : 0];
+  return st_fold_vector<Op>(w);
 }
 )";
 
 }  // namespace
 
 const std::string& Prelude(Language language) {
-  static const std::string kCpp = std::string(kCppHead) + kLimits + kShared + kCppTail;
+  static const std::string kCpp = std::string(kCppHead) + kCppHalf + kLimits + kShared + kCppTail;
   static const std::string kCuda = std::string(kCudaHead) + kLimits + kShared + kCudaTail;
   return language == Language::kCpp ? kCpp : kCuda;
 }
