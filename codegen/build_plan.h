@@ -28,6 +28,7 @@ using StepValues = std::map<std::string, std::vector<StepValue>>;  // by program
 struct BuildOptions {
   std::string plan_name;
   bool deterministic = true;
+  bool merge = true;             // equal kernels on unrelated buffers become one call
   StepValues* values = nullptr;  // set: gets what every step writes
 };
 

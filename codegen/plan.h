@@ -37,6 +37,7 @@ struct KernelCall {
   int64_t grid[3] = {1, 1, 1};  // blocks
   int block = 1;                // threads
   int shared_bytes = 0;         // dynamic shared memory
+  bool table = false;           // on a GPU: all pointers are one argument, an array of them by value
 };
 
 enum class Epilogue : int { kNone, kBias, kGeluTanhAux, kBiasGeluTanhAux };

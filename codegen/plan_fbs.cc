@@ -51,6 +51,7 @@ fbs::KernelCallT Write(const KernelCall& call) {
   out.grid.assign(call.grid, call.grid + 3);
   out.block = call.block;
   out.shared_bytes = call.shared_bytes;
+  out.table = call.table;
   return out;
 }
 
@@ -62,6 +63,7 @@ KernelCall Read(const fbs::KernelCallT& call) {
   std::copy(call.grid.begin(), call.grid.end(), out.grid);
   out.block = call.block;
   out.shared_bytes = call.shared_bytes;
+  out.table = call.table;
   return out;
 }
 

@@ -178,6 +178,7 @@ class Verifier {
     for (const int64_t g : call.grid) Check(g >= 0 && g <= 0x7fffffff, "has a grid of ", g);
     Check(call.block >= 0 && call.block <= 1024 && call.shared_bytes >= 0, "has a block of ",
           call.block, " threads, ", call.shared_bytes, " shared bytes");
+    Check(!call.table || call.args.size() * 8 <= 32764, "has a table of ", call.args.size(), " buffers");
   }
 
   void Verify(const MatMulCall& call) const {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "codegen/merge_calls.h"
 #include "codegen/prelude.h"
 #include "ir/base/error.h"
 #include "ir/facts.h"
@@ -15,7 +16,8 @@ namespace stator {
 PlanBuilder::PlanBuilder(const Target& target, const BuildOptions& options)
     : language_(target.kind() == DeviceKind::kCuda ? Language::kCuda : Language::kCpp),
       deterministic_(options.deterministic),
-      values_(options.values) {
+      values_(options.values),
+      merge_(options.merge) {
   plan_.name = options.plan_name;
   plan_.device = target.kind();
   plan_.target = target.kind() == DeviceKind::kCuda ? StrCat("sm_", target.sm()) : target.name();
@@ -53,6 +55,7 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph) {
   program_->name = name;
   graph_ = &graph;
   inputs_.clear();
+  arg_bytes_.clear();
   for (const Param& p : graph.inputs()) {
     PlanInput input{p.name, p.node->type(), {Space::kIo, AddIo(p.node->type())}};
     input.below = p.node->IntFact(fact::kBelow, 0);
@@ -129,13 +132,9 @@ int PlanBuilder::KernelIndex(const std::string& name, const std::string& body) {
   std::string symbol = "k_";
   for (const char c : name) symbol += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   symbol += StrCat("_", Hex64(HashBytes(body)));
-  std::string source = body;
-  for (size_t at; (at = source.find(kKernelName)) != std::string::npos;) {
-    source.replace(at, kKernelName.size(), symbol);
-  }
-  plan_.modules[0].source += "\n" + source;
   const int index = static_cast<int>(plan_.kernels.size());
   plan_.kernels.push_back({symbol, 0});
+  bodies_.push_back(body);
   kernel_by_body_.emplace(body, index);
   return index;
 }
@@ -153,6 +152,113 @@ void PlanBuilder::AddEmitted(std::span<Node* const> nodes, const EmittedKernel& 
   PlanStep& step = AddStep(nodes, std::move(call));
   step.bytes = bytes;
   std::get<KernelCall>(step.work).kernel = KernelIndex(step.name, kernel.body);
+  arg_bytes_.resize(program_->steps.size());
+  for (const Value& v : kernel.args) arg_bytes_.back().push_back(v.type().Bytes());
+}
+
+// Steps `a` and `b` call a kernel that writes those arguments: neither writes what the other touches.
+bool PlanBuilder::AreUnrelated(size_t a, size_t b, const std::vector<bool>& written) const {
+  const auto& steps = program_->steps;
+  const auto &x = std::get<KernelCall>(steps[a].work), &y = std::get<KernelCall>(steps[b].work);
+  for (size_t i = 0; i < x.args.size(); ++i) {
+    for (size_t j = 0; j < y.args.size(); ++j) {
+      if (!written[i] && !written[j]) continue;
+      const BufferRef &p = x.args[i], &q = y.args[j];
+      if (p.space == q.space && p.offset < q.offset + arg_bytes_[b][j] &&
+          q.offset < p.offset + arg_bytes_[a][i]) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+PlanStep PlanBuilder::Merged(std::span<const PlanStep> steps) {
+  std::vector<KernelCall> calls;
+  for (const PlanStep& step : steps) calls.push_back(std::get<KernelCall>(step.work));
+  MergedCall merged = MergeCalls(bodies_[calls[0].kernel], language_, calls);
+  PlanStep out;
+  if (merged.body.empty()) return out;
+  out.name = StrCat(steps[0].name, " x", steps.size());
+  out.scope = steps[0].scope;
+  out.stream = steps[0].stream;
+  out.waits = steps[0].waits;
+  for (const PlanStep& step : steps) {
+    out.flops += step.flops;
+    out.bytes += step.bytes;
+    // The scopes' common beginning.
+    size_t same = 0, end = 0;
+    while (same < std::min(out.scope.size(), step.scope.size()) && out.scope[same] == step.scope[same]) {
+      if (out.scope[same++] == '/') end = same - 1;
+    }
+    if (same < std::max(out.scope.size(), step.scope.size())) out.scope.resize(end);
+  }
+  merged.call.kernel = KernelIndex(steps[0].name, merged.body);
+  out.work = std::move(merged.call);
+  return out;
+}
+
+void PlanBuilder::MergeSteps() {
+  std::vector<PlanStep>& steps = program_->steps;
+  arg_bytes_.resize(steps.size());
+  std::vector<PlanStep> out;
+  std::vector<int> place(steps.size());
+  std::vector<bool> written;  // of the kernel that `first` calls
+  const auto joins = [&](size_t first, size_t next) {
+    const auto *a = std::get_if<KernelCall>(&steps[first].work), *b = std::get_if<KernelCall>(&steps[next].work);
+    if (a == nullptr || b == nullptr || a->kernel != b->kernel || !steps[next].waits.empty()) return false;
+    if (steps[first].stream != steps[next].stream || next - first >= MostMerged(a->args.size())) return false;
+    if (next == first + 1) written = WrittenArgs(bodies_[a->kernel], language_, a->args.size());
+    for (size_t s = first; s < next; ++s) {
+      if (!AreUnrelated(s, next, written)) return false;
+    }
+    return true;
+  };
+  for (size_t first = 0; first < steps.size();) {
+    size_t end = first + 1;
+    while (end < steps.size() && joins(first, end)) ++end;
+    PlanStep merged;
+    if (end - first > 1) merged = Merged(std::span(steps).subspan(first, end - first));
+    const bool one = !merged.name.empty();
+    for (size_t s = first; s < end; ++s) {
+      place[s] = static_cast<int>(out.size());
+      if (!one) out.push_back(std::move(steps[s]));
+    }
+    if (one) out.push_back(std::move(merged));
+    first = end;
+  }
+  for (PlanStep& step : out) {
+    for (int& w : step.waits) w = place[w];
+  }
+  if (values_ != nullptr) {
+    for (StepValue& v : (*values_)[program_->name]) v.step = place[v.step];
+  }
+  steps = std::move(out);
+}
+
+// The text of the kernels that are called, in the order of their first call; the others go.
+void PlanBuilder::EmitKernels() {
+  std::vector<int> place(bodies_.size(), -1);
+  std::vector<Kernel> kernels;
+  for (Program& program : plan_.programs) {
+    for (PlanStep& step : program.steps) {
+      auto* call = std::get_if<KernelCall>(&step.work);
+      if (call == nullptr) continue;
+      int& at = place[call->kernel];
+      if (at < 0) {
+        at = static_cast<int>(kernels.size());
+        const Kernel& kernel = plan_.kernels[call->kernel];
+        std::string source = bodies_[call->kernel];
+        for (size_t k; (k = source.find(kKernelName)) != std::string::npos;) {
+          source.replace(k, kKernelName.size(), kernel.name);
+        }
+        plan_.modules[kernel.module].source += "\n" + source;
+        kernels.push_back(kernel);
+      }
+      call->kernel = at;
+    }
+  }
+  plan_.kernels = std::move(kernels);
 }
 
 void PlanBuilder::AddKernel(std::span<Node* const> nodes) {
@@ -297,6 +403,7 @@ void PlanBuilder::AddSegmentSum(const Node& node) {
 }
 
 void PlanBuilder::EndProgram() {
+  if (merge_) MergeSteps();
   const auto copy = [&](const std::string& name, Value v, BufferRef to) {
     const BufferRef from = BufferOf(v);
     if (from == to || v.type().Bytes() == 0) return;
@@ -327,6 +434,7 @@ void PlanBuilder::EndProgram() {
 }
 
 Plan PlanBuilder::Finish() {
+  EmitKernels();
   plan_.modules[0].key = Hex64(HashBytes(plan_.modules[0].source, 1)) + Hex64(HashBytes(plan_.modules[0].source, 2));
   return std::move(plan_);
 }

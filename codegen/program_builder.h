@@ -37,17 +37,25 @@ class PlanBuilder {
   void AddEmitted(std::span<Node* const> nodes, const EmittedKernel& kernel);
   void NoteValues(std::span<Node* const> nodes);
   int KernelIndex(const std::string& name, const std::string& body);
+  // Makes one call of neighbours that call the same kernel on unrelated buffers.
+  void MergeSteps();
+  PlanStep Merged(std::span<const PlanStep> steps);
+  bool AreUnrelated(size_t a, size_t b, const std::vector<bool>& written) const;
+  void EmitKernels();
   int64_t AddIo(const Type& type);
 
   Language language_;
   Plan plan_;
   std::map<std::string, int64_t> state_index_;  // name -> entry
   std::map<std::string, int> kernel_by_body_;
+  std::vector<std::string> bodies_;  // by kernel; those that are called at the end become source
+  std::vector<std::vector<int64_t>> arg_bytes_;  // by step of the program: of a kernel's arguments
   const Graph* graph_ = nullptr;
   Program* program_ = nullptr;
   std::map<const Node*, BufferRef> inputs_;
   bool deterministic_;
   StepValues* values_;
+  bool merge_;
 };
 
 }  // namespace stator

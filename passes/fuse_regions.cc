@@ -303,9 +303,19 @@ class Fuser {
 
   std::string PhaseOf(int r) const { return regions_[r].nodes[0]->StrFact(fact::kPhase); }
 
+  // The sum of all parameters' squares, joined to one parameter's, would hold back that kernel and
+  // make it unlike the others: apart, equal ones share a launch (codegen/merge_calls.h).
+  bool TiesNorms(int a, int b) const {
+    const auto scalar = [&](int r) {
+      return regions_[r].space.kind == SpaceKind::kPointwise && regions_[r].space.elements() == 1;
+    };
+    const auto folds = [&](int r) { return regions_[r].space.kind != SpaceKind::kPointwise; };
+    return PhaseOf(a) == "update" && ((scalar(a) && folds(b)) || (folds(a) && scalar(b)));
+  }
+
   bool TryMerge(int a, int b) {
     RegionSpace space = regions_[a].space;
-    if (PhaseOf(a) != PhaseOf(b)) return false;
+    if (PhaseOf(a) != PhaseOf(b) || TiesNorms(a, b)) return false;
     if (!CombineSpaces(&space, regions_[b].space)) return false;
     std::vector<Node*> nodes = regions_[a].nodes;
     nodes.insert(nodes.end(), regions_[b].nodes.begin(), regions_[b].nodes.end());

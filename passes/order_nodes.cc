@@ -4,12 +4,16 @@
 // The given order is kept where it is legal, unless running steps that free memory first lowers the
 // peak. A step that writes a state's next value comes after the readers of the old value where
 // that is possible, so that plan-memory can let it write in place.
+//
+// Where it costs next to no memory, the update comes last and its equal steps stand side by side, marked as
+// `together`: codegen makes one launch of them (codegen/merge_calls.h).
 #include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "ir/base/error.h"
+#include "ir/facts.h"
 #include "ir/space.h"
 #include "ir/text.h"
 #include "ir/views.h"
@@ -18,6 +22,8 @@
 
 namespace stator {
 namespace {
+
+constexpr int64_t kTogetherBytes = 1 << 20;  // a higher peak that fewer launches are worth
 
 // A region with the views on its results. Numbered by the place of its first node.
 struct Unit {
@@ -38,6 +44,10 @@ class Orderer {
     order = OrderAsWanted(problem_);
     const std::vector<int> frugal = OrderForMemory(problem_);
     if (PeakBytes(problem_, frugal) < PeakBytes(problem_, order)) order = frugal;
+    const std::vector<int> grouped = EqualUpdatesTogether(order), ends = RunEnds(grouped);
+    const bool together = PeakBytes(problem_, grouped, ends) <= PeakBytes(problem_, order) + kTogetherBytes;
+    if (together) order = grouped;
+    MarkRuns(order, together ? ends : std::vector<int>());
     Apply(order);
   }
 
@@ -129,6 +139,83 @@ class Orderer {
       }
     }
     for (const auto& [reader, writer] : backward) AddEdgeIfAcyclic(problem_, reader, writer);
+  }
+
+  bool IsUpdate(int unit) const {
+    return units_[unit].nodes[0]->StrFact(fact::kPhase) == "update";
+  }
+
+  // What the steps of the update do, whatever they do it to.
+  std::string SignatureOf(int unit) const {
+    std::string text;
+    for (const Node* n : units_[unit].nodes) {
+      if (IsViewNode(*n)) continue;
+      text += n->op().name;
+      for (const Value& v : n->operands()) text += v ? StrCat(' ', v.type().ToString()) : " -";
+      text += '\n';
+    }
+    return text;
+  }
+
+  // The update's steps last, by how many of them they wait for, and equal ones side by side: codegen
+  // makes one kernel of such neighbours. The given order where anything else waits for the update.
+  std::vector<int> EqualUpdatesTogether(const std::vector<int>& order) const {
+    std::vector<int> others, last, depth(units_.size(), 0), group(units_.size(), 0);
+    std::map<std::string, int> groups;
+    for (const int u : order) {
+      (IsUpdate(u) ? last : others).push_back(u);
+      if (!IsUpdate(u)) continue;
+      group[u] = groups.emplace(SignatureOf(u), static_cast<int>(groups.size())).first->second;
+      for (const int after : problem_.successors[u]) {
+        if (!IsUpdate(after)) return order;
+        depth[after] = std::max(depth[after], depth[u] + 1);
+      }
+    }
+    std::stable_sort(last.begin(), last.end(), [&](int a, int b) {
+      return std::pair(depth[a], group[a]) < std::pair(depth[b], group[b]);
+    });
+    others.insert(others.end(), last.begin(), last.end());
+    return others;
+  }
+
+  // For each place in the order the last one of its run: of equal updates side by side, none of which
+  // waits for another.
+  std::vector<int> RunEnds(const std::vector<int>& order) const {
+    std::vector<int> ends(order.size());
+    for (size_t first = 0, end = 0; first < order.size(); first = end) {
+      end = first + 1;
+      const std::string signature = IsUpdate(order[first]) ? SignatureOf(order[first]) : "";
+      while (!signature.empty() && end < order.size() && IsUpdate(order[end]) &&
+             SignatureOf(order[end]) == signature && !Waits(order, first, end)) {
+        ++end;
+      }
+      std::fill(ends.begin() + first, ends.begin() + end, static_cast<int>(end) - 1);
+    }
+    return ends;
+  }
+
+  // Numbers the runs; plan-memory reuses no buffer within one. No `ends`, no runs.
+  void MarkRuns(const std::vector<int>& order, const std::vector<int>& ends) {
+    int64_t run = -1;
+    for (size_t k = 0; k < order.size(); ++k) {
+      const bool begins = k == 0 || ends.empty() || ends[k] != ends[k - 1];
+      const bool alone = ends.empty() || (begins && ends[k] == static_cast<int>(k));
+      if (begins && !alone) ++run;
+      for (Node* n : units_[order[k]].nodes) {
+        n->ClearFact(fact::kTogether);
+        if (!alone && RegionOf(*n) >= 0) n->SetFact(fact::kTogether, run);
+      }
+    }
+  }
+
+  // Whether a unit waits for one of those from `first` on.
+  bool Waits(const std::vector<int>& order, size_t first, size_t unit) const {
+    for (size_t k = first; k < unit; ++k) {
+      for (const int after : problem_.successors[order[k]]) {
+        if (after == order[unit]) return true;
+      }
+    }
+    return false;
   }
 
   void Apply(const std::vector<int>& order) {

@@ -47,6 +47,18 @@ std::vector<ArenaBuffer> ArenaBuffers(const Liveness& liveness) {
   return buffers;
 }
 
+// For each step the last one of its run: steps under one launch run as if at once, so that none may
+// reuse what another still reads.
+std::vector<int> RunEnds(const std::vector<RegionStep>& steps) {
+  std::vector<int> ends(steps.size());
+  const auto run = [&](size_t s) { return steps[s].nodes[0]->IntFact(fact::kTogether, -1); };
+  for (size_t s = steps.size(); s-- > 0;) {
+    const bool same = s + 1 < steps.size() && run(s) >= 0 && run(s) == run(s + 1);
+    ends[s] = same ? ends[s + 1] : static_cast<int>(s);
+  }
+  return ends;
+}
+
 std::vector<Interval> Intervals(const std::vector<ArenaBuffer>& buffers) {
   std::vector<Interval> intervals;
   for (const ArenaBuffer& b : buffers) intervals.push_back(b.interval);
@@ -84,13 +96,14 @@ Liveness AnalyzeLiveness(const Graph& graph) {
     out.steps.back().nodes.push_back(node);
   }
   const int end = static_cast<int>(out.steps.size()) - 1;
+  const std::vector<int> run_end = RunEnds(out.steps);
   for (const RegionStep& step : out.steps) {
     for (Node* node : step.nodes) {
       for (int i = 0; i < node->num_results(); ++i) {
         const Value v = node->result(i);
         if (!IsMaterialized(v)) continue;
         LiveRange range{v, out.StepOf(*node), 0, IsUsedOutsideThroughViews(v)};
-        range.last = range.to_end ? end : std::max(range.first, LastRead(out, v));
+        range.last = range.to_end ? end : run_end[std::max(range.first, LastRead(out, v))];
         out.values.push_back(range);
       }
     }

@@ -120,13 +120,15 @@ std::vector<int> OrderForMemory(const ScheduleProblem& problem) {
   });
 }
 
-int64_t PeakBytes(const ScheduleProblem& problem, const std::vector<int>& order) {
+int64_t PeakBytes(const ScheduleProblem& problem, const std::vector<int>& order,
+                  const std::vector<int>& ends) {
   std::vector<int> at(problem.num_steps, 0);
   for (size_t k = 0; k < order.size(); ++k) at[order[k]] = static_cast<int>(k);
   std::vector<int64_t> change(order.size() + 1, 0);
   for (const auto& buffer : problem.buffers) {
     int last = at[buffer.writer];
     for (const int r : buffer.readers) last = std::max(last, at[r]);
+    if (!ends.empty()) last = ends[last];
     if (buffer.to_end) last = static_cast<int>(order.size()) - 1;
     change[at[buffer.writer]] += buffer.bytes;
     change[last + 1] -= buffer.bytes;

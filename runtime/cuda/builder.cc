@@ -35,7 +35,11 @@ class KernelStep : public CudaStep {
     shape_.shared_bytes = static_cast<size_t>(call.shared_bytes);
     PrepareLaunch(kernel_, shape_, name_);
     for (const BufferRef& arg : call.args) values_.push_back(spaces(arg));
-    for (char*& value : values_) params_.push_back(&value);
+    if (call.table) {  // the array itself is the parameter
+      params_.push_back(values_.data());
+    } else {
+      for (char*& value : values_) params_.push_back(&value);
+    }
   }
   void Enqueue(cudaStream_t stream) override {
     LaunchKernel(kernel_, shape_, params_.data(), stream, name_.c_str());

@@ -111,5 +111,22 @@ TEST(EmittedText, is_the_same_bytes_every_time) {
   EXPECT_EQ(DescribePlan(a, true), DescribePlan(b, true));
 }
 
+// Kernel launches of a training step after its last library call: the weight update.
+int UpdateLaunches(const Plan& plan) {
+  int launches = 0;
+  for (const PlanStep& step : plan.FindProgram("train")->steps) {
+    if (std::holds_alternative<MatMulCall>(step.work)) launches = 0;
+    launches += std::holds_alternative<KernelCall>(step.work);
+  }
+  return launches;
+}
+
+TEST(EmittedText, updates_of_all_layers_share_launches) {
+  const int launches = UpdateLaunches(GptPlanForGpu(DType::kBF16, 2));
+  EXPECT_GT(launches, 0);
+  EXPECT_LT(launches, 40);
+  EXPECT_EQ(launches, UpdateLaunches(GptPlanForGpu(DType::kBF16, 5)));
+}
+
 }  // namespace
 }  // namespace stator

@@ -43,7 +43,7 @@ Plan SamplePlan() {
     program.steps.push_back({name, "h.0/mlp", std::move(work), 0, {}, 1e9, 2e6});
   };
   KernelCall kernel{0, {{Space::kState, 0}, {Space::kArena, 256}}};
-  kernel.grid[1] = 7, kernel.block = 128, kernel.shared_bytes = 99;
+  kernel.grid[1] = 7, kernel.block = 128, kernel.shared_bytes = 99, kernel.table = true;
   step("exp+add", kernel);
   MatMulCall matmul;
   matmul.a = Ref(Space::kArena, 0, DType::kF32, {4, 16});
