@@ -11,8 +11,10 @@
 namespace stator {
 namespace {
 
-// Scratch of a piece of the batch; two pieces run at once.
-constexpr int64_t kPieceScratch = int64_t{256} << 20;
+// Scratch of one attention call, bytes: about what else is alive in a backward pass once the logits
+// are gone. A batch that wants more goes in pieces, two at once, which costs about 5 % of the call
+// (docs/notes/h200-spikes.md); pieces change no bit.
+constexpr int64_t kScratch = int64_t{2} << 30;
 constexpr int kPieces = 2;
 
 void ChooseAttention(Node* node, const PassOptions& options) {
@@ -27,13 +29,14 @@ void ChooseAttention(Node* node, const PassOptions& options) {
   const int64_t whole = scratch(batch);
   if (whole == 0) return;
   int64_t chunk = batch, piece = whole;
-  while (chunk > 1 && piece > kPieceScratch) {
+  while (chunk > 1 && piece > (chunk == batch ? kScratch : kScratch / kPieces)) {
     chunk = (chunk + 1) / 2;
     piece = scratch(chunk);
   }
   // The last piece may be short and, for some libraries, no cheaper.
   if (batch % chunk != 0) piece = std::max(piece, scratch(batch % chunk));
-  const int64_t pieces = std::min<int64_t>(kPieces, (batch + chunk - 1) / chunk);
+  const int64_t fit = std::clamp<int64_t>(kScratch / piece, 1, kPieces);
+  const int64_t pieces = std::min(fit, (batch + chunk - 1) / chunk);
   node->SetFact(fact::kScratch, piece * pieces);
   if (chunk < batch) node->SetFact(fact::kBatchChunk, chunk);
 }

@@ -108,7 +108,7 @@ def stator_settings(config, steps, device):
     """The keys that make Stator's model and optimizer those of Training."""
     keys = {k: v for k, v in config.items() if k in ("model", "n_layer", "n_head", "n_kv_head", "n_embd", "block_size",
                                                      "batch_size", "vocab_size", "tie_weights", "learning_rate")}
-    keys.update(schedule="constant", warmup_iters=0, max_iters=steps, weight_decay=0.1, beta1=0.9, beta2=0.95,
+    keys.update(schedule="constant", warmup_iters=0, min_lr=config["learning_rate"], max_iters=steps, weight_decay=0.1, beta1=0.9, beta2=0.95,
                 grad_clip=1, dtype="bf16" if config.get("autocast") else "f32", device=device)
     return ["%s=%s" % (k, str(v).lower() if isinstance(v, bool) else v) for k, v in keys.items()]
 
