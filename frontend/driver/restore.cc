@@ -91,8 +91,13 @@ void InitializeStates(Executor& executor, uint64_t seed) {
   for (const StateEntry& s : executor.plan().states) {
     // An executor starts with every state zero.
     if (s.derived || s.init.empty() || s.init == "zeros") continue;
-    executor.WriteState(s.name,
-                        RoundTo(s.type.dtype, dsl::Initialize(s.init, s.type, seed, s.name)));
+    const std::vector<float> values = dsl::Initialize(s.init, s.type, seed, s.name);
+    if (s.type.dtype == DType::kF32) {
+      executor.WriteState(s.name, Bytes(reinterpret_cast<const char*>(values.data()),
+                                        values.size() * sizeof(float)));
+    } else {
+      executor.WriteState(s.name, RoundTo(s.type.dtype, values));
+    }
   }
   const StateEntry* key = executor.plan().FindState(training::kSeed);
   if (key) {

@@ -140,7 +140,7 @@ std::vector<float> Initialize(const std::string& text, const Type& type, uint64_
   const int64_t n = type.NumElements();
   std::vector<float> out(n);
 
-  constexpr int64_t kPerThread = 1 << 20;  // a multiple of 4
+  constexpr int64_t kPerThread = 1 << 16;  // a millisecond and more; a multiple of 4
   const int64_t threads = std::clamp<int64_t>(
       n / kPerThread, 1, std::max<int64_t>(1, std::thread::hardware_concurrency()));
   const int64_t share = (n / threads + 3) / 4 * 4;
