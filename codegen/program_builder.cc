@@ -21,7 +21,6 @@ PlanBuilder::PlanBuilder(const Target& target, const BuildOptions& options)
   plan_.name = options.plan_name;
   plan_.device = target.kind();
   plan_.target = target.kind() == DeviceKind::kCuda ? StrCat("sm_", target.sm()) : target.name();
-  plan_.modules.push_back({language_, Prelude(language_), "", {}});
 }
 
 void PlanBuilder::AddStates(const Graph& graph) {
@@ -236,10 +235,15 @@ void PlanBuilder::MergeSteps() {
   steps = std::move(out);
 }
 
-// The text of the kernels that are called, in the order of their first call; the others go.
+// NVRTC compiles modules in parallel threads; a C++ compiler is called once.
+constexpr size_t kCudaModules = 8;
+
+// The text of the kernels that are called, in the order of their first call; the others go. A kernel
+// joins the module with the least text.
 void PlanBuilder::EmitKernels() {
   std::vector<int> place(bodies_.size(), -1);
   std::vector<Kernel> kernels;
+  const size_t most = language_ == Language::kCuda ? kCudaModules : 1;
   for (Program& program : plan_.programs) {
     for (PlanStep& step : program.steps) {
       auto* call = std::get_if<KernelCall>(&step.work);
@@ -247,13 +251,19 @@ void PlanBuilder::EmitKernels() {
       int& at = place[call->kernel];
       if (at < 0) {
         at = static_cast<int>(kernels.size());
-        const Kernel& kernel = plan_.kernels[call->kernel];
+        Kernel kernel = plan_.kernels[call->kernel];
         std::string source = bodies_[call->kernel];
         for (size_t k; (k = source.find(kKernelName)) != std::string::npos;) {
           source.replace(k, kKernelName.size(), kernel.name);
         }
-        plan_.modules[kernel.module].source += "\n" + source;
-        kernels.push_back(kernel);
+        auto& modules = plan_.modules;
+        if (modules.size() < most) modules.push_back({language_, Prelude(language_), "", {}});
+        const auto least = std::min_element(modules.begin(), modules.end(), [](const KernelModule& a, const KernelModule& b) {
+          return a.source.size() < b.source.size();
+        });
+        least->source += "\n" + source;
+        kernel.module = static_cast<int>(least - modules.begin());
+        kernels.push_back(std::move(kernel));
       }
       call->kernel = at;
     }
@@ -435,7 +445,7 @@ void PlanBuilder::EndProgram() {
 
 Plan PlanBuilder::Finish() {
   EmitKernels();
-  plan_.modules[0].key = Hex64(HashBytes(plan_.modules[0].source, 1)) + Hex64(HashBytes(plan_.modules[0].source, 2));
+  for (KernelModule& m : plan_.modules) m.key = Hex64(HashBytes(m.source, 1)) + Hex64(HashBytes(m.source, 2));
   return std::move(plan_);
 }
 
