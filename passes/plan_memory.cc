@@ -61,13 +61,13 @@ class Planner {
 
   void PlanStep(int step) {
     const std::vector<Node*>& nodes = liveness_.steps[step].nodes;
-    const bool pointwise = IsPointwise(nodes);
+    const bool in_place = StoresAfterReads(nodes);
     // States first: what is written there needs no arena, so that its operands stay for others.
-    for (const int r : by_step_[step]) TryState(liveness_.values[r], step, pointwise);
+    for (const int r : by_step_[step]) TryState(liveness_.values[r], step, in_place);
     for (const int r : by_step_[step]) {
       const LiveRange& range = liveness_.values[r];
       if (places_.count(range.value) > 0) continue;
-      if (pointwise && TryInPlace(range, step, nodes)) continue;
+      if (in_place && TryInPlace(range, step, nodes)) continue;
       places_[range.value] = {Space::kArena, NewSlot(range)};
     }
     for (Node* node : nodes) {
@@ -79,11 +79,11 @@ class Planner {
     }
   }
 
-  void TryState(const LiveRange& range, int step, bool pointwise) {
+  void TryState(const LiveRange& range, int step, bool in_place) {
     const auto found = becomes_.find(range.value);
     if (found == becomes_.end()) return;
     for (Node* state : found->second) {
-      if (!MayWriteState(range.value, state->result(), step, pointwise)) continue;
+      if (!MayWriteState(range.value, state->result(), step, in_place)) continue;
       places_[range.value] = {Space::kState, state_index_.at(state->id()),
                               InPlaceMark(range.value, state->result())};
       return;
@@ -92,7 +92,7 @@ class Planner {
 
   // Nothing after `step` needs the old contents, and the step itself reads them, if at all, element
   // by element.
-  bool MayWriteState(Value value, Value state, int step, bool pointwise) const {
+  bool MayWriteState(Value value, Value state, int step, bool in_place) const {
     if (IsUsedOutsideThroughViews(state)) return false;
     bool read_here = false;
     for (const Use& use : UsesThroughViews(state)) {
@@ -100,7 +100,7 @@ class Planner {
       if (reader < 0 || reader > step) return false;
       read_here = read_here || reader == step;
     }
-    return !read_here || (pointwise && CanOverwrite(state, value));
+    return !read_here || (in_place && CanOverwrite(state, value, liveness_.steps[step].nodes));
   }
 
   bool TryInPlace(const LiveRange& range, int step, const std::vector<Node*>& nodes) {
@@ -118,7 +118,7 @@ class Planner {
         const LiveRange& there = holds_[slot];
         if (there.value != old || there.last != step || there.first == step || there.to_end)
           continue;
-        if (!tried.insert(old).second || !CanOverwrite(old, range.value)) continue;
+        if (!tried.insert(old).second || !CanOverwrite(old, range.value, nodes)) continue;
         slots_[slot].last = range.last;
         holds_[slot] = range;
         places_[range.value] = {Space::kArena, slot, InPlaceMark(range.value, old)};

@@ -1,12 +1,24 @@
 #include "passes/analysis/in_place.h"
 
+#include "ir/region.h"
 #include "ir/views.h"
 
 #include <set>
 
 namespace stator {
 
-bool IsPointwise(const std::vector<Node*>& nodes) {
+namespace {
+
+bool HasFolds(const std::vector<Node*>& nodes) {
+  for (const Node* node : nodes) {
+    if (node->op_class() == OpClass::kReduce) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool StoresAfterReads(const std::vector<Node*>& nodes) {
   int contractions = 0, others = 0;
   for (const Node* node : nodes) {
     switch (node->op_class()) {
@@ -17,6 +29,9 @@ bool IsPointwise(const std::vector<Node*>& nodes) {
       case OpClass::kRandom:
         ++others;
         break;
+      case OpClass::kReduce:
+        if (!node->Is("fold")) return false;
+        break;
       case OpClass::kContraction:
         ++contractions;
         break;
@@ -24,13 +39,18 @@ bool IsPointwise(const std::vector<Node*>& nodes) {
         return false;
     }
   }
+  if (HasFolds(nodes)) return contractions == 0 && SpaceOfRegion(nodes).has_rows();
   return contractions == 0 || (contractions == 1 && others <= 1);
 }
 
-bool CanOverwrite(Value old, Value out) {
+bool CanOverwrite(Value old, Value out, const std::vector<Node*>& nodes) {
   const Type &from = old.type(), &to = out.type();
   if (ByteWidth(from.dtype) != ByteWidth(to.dtype)) return false;
   if (from.NumElements() != to.NumElements()) return false;
+  const bool folds = HasFolds(nodes);
+  if (folds && (out.node->Is("fold") || SpaceOfRegion(nodes).elements() != to.NumElements())) {
+    return false;
+  }
 
   // What depends on `old` inside the region; every step of the way must keep the index.
   const int region = RegionOf(*out.node);
@@ -44,10 +64,12 @@ bool CanOverwrite(Value old, Value out) {
       Node& user = *use.node;
       if (RegionOf(user) != region) continue;
       const Value operand = user.operand(use.operand);
-      if (user.op_class() != OpClass::kElementwise || operand.shape() != to.shape ||
+      if (operand.type().NumElements() != to.NumElements() ||
           !IsDense(ResolveView(operand), operand.shape())) {
         return false;
       }
+      if (folds && user.op_class() == OpClass::kReduce) continue;  // from here on once a row
+      if (user.op_class() != OpClass::kElementwise) return false;
       reaches_out = reaches_out || &user == out.node;
       if (!seen.insert(user.id()).second) continue;
       for (int i = 0; i < user.num_results(); ++i) pending.push_back(user.result(i));
