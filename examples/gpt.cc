@@ -32,8 +32,7 @@ Loss NextByteLoss(const Scope& s, const Tensor& tokens, const Tensor& targets) {
   const Tensor positions = EmbeddingTable(s / "positions", kContext, kWidth);
   Tensor x = Embedding(bytes, tokens) + positions;  // [B,T,C] + [T,C]
   for (int64_t i = 0; i < kLayers; ++i) x = Block(s / ("h." + std::to_string(i)), x);
-  const Tensor logits = LinearWith(bytes, LayerNorm(s / "ln_f", x));  // a tied head
-  return CrossEntropy(logits, targets);
+  return LinearCrossEntropy(LayerNorm(s / "ln_f", x), bytes, targets);  // a tied head
 }
 
 struct Batch {

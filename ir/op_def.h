@@ -178,6 +178,10 @@ struct OpDef {
   std::function<void(const OpView&, std::span<const Tensor* const> in, std::span<Tensor> out)>
       reference = {};
 
+  // Of a gradient op that comes by its forward op's results on the way: the name of that op. The
+  // forward op's operands are the first ones here, and its results the first ones here.
+  std::string also_computes = {};
+
   // Floating-point operations, counting a fused multiply-add as two. Default: one an element of
   // every operand.
   std::function<double(const OpView&)> flops = {};

@@ -34,7 +34,8 @@ bool WritesEveryResult(OpClass op_class) {
 const Node* JoinedUser(Value v) {
   if (!WritesEveryResult(v.node->op_class())) return nullptr;
   for (const Use& u : v.node->uses()) {
-    if (u.node->operand(u.operand) == v && !IsViewNode(*u.node) && u.node->HasFact(fact::kJoins)) return u.node;
+    // A sum may also read `v` as what is added to another product.
+    if (u.node->operand(u.operand) == v && JoinedCall(*u.node) == v.node && !IsViewNode(*u.node)) return u.node;
   }
   return nullptr;
 }

@@ -3,11 +3,14 @@
 //
 //   bias        cast(add(cast(product), bias)) where libraries alone read the sum. One rounding
 //               instead of two. A bias that a fused kernel would add while it reads stays there.
-//   accumulate  add(state, product) that is the state's next value, in f32: beta = 1, in place
-//               where plan-memory finds that the old value is not needed any more.
+//   accumulate  add(state, product) that is the state's next value, or add(sum, product) with the sum
+//               of products before, which nothing else reads; in f32: beta = 1, in place where
+//               plan-memory finds that the old value is not needed any more.
 //
 // What goes into the call carries fact `joins`, the product fact `epilogue`. Both are `tolerance`
 // (DESIGN section 5): strict numerics leave them out.
+#include <set>
+
 #include "ir/facts.h"
 #include "ir/views.h"
 #include "passes/analysis/product_bias.h"
@@ -86,13 +89,26 @@ bool TakeBias(Node* product) {
   return true;
 }
 
-bool TakeAccumulation(Graph& graph, Node* product) {
+// Whether `sum` makes the next value of the state `addend`, and of nothing else.
+bool IsStateUpdate(const Graph& graph, Value addend, const Node& sum) {
+  return addend.node->Is("state") && sum.uses().empty() &&
+         graph.FindNextState(addend.node) == sum.view().out(0);
+}
+
+// Whether `addend` is a product, or one with others added, that `sum` alone reads. Products join in
+// the order in which they come: `before` are those seen so far.
+bool IsPartialSum(Value addend, const std::set<const Node*>& before) {
+  const Node* call = addend.node->op_class() == OpClass::kContraction ? addend.node : JoinedCall(*addend.node);
+  return call != nullptr && before.contains(call) && OnlyUseOf(addend).node != nullptr;
+}
+
+bool TakeAccumulation(Graph& graph, Node* product, const std::set<const Node*>& before) {
   if (product->type().dtype != DType::kF32) return false;
   const Use use = OnlyUseOf(product->result());
-  if (use.node == nullptr || !use.node->Is("add") || !use.node->uses().empty()) return false;
-  const Value state = use.node->operand(1 - use.operand);
-  if (!state.node->Is("state") || state.type() != product->type()) return false;
-  if (graph.FindNextState(state.node) != use.node->result()) return false;
+  if (use.node == nullptr || !use.node->Is("add")) return false;
+  const Value addend = use.node->operand(1 - use.operand);
+  if (addend.type() != product->type()) return false;
+  if (!IsStateUpdate(graph, addend, *use.node) && !IsPartialSum(addend, before)) return false;
   use.node->SetFact(fact::kJoins, int64_t{use.operand});
   product->SetFact(fact::kEpilogue, std::string("accumulate"));
   return true;
@@ -103,12 +119,14 @@ bool TakeAccumulation(Graph& graph, Node* product) {
 void FuseEpilogues(Graph& graph, const PassOptions& options) {
   // Whether regions fuse or not: then both plans give the same bits.
   if (options.numerics == Numerics::kStrict) return;
+  std::set<const Node*> seen;
   for (Node* node : graph.Nodes()) {
     if (node->op_class() != OpClass::kContraction || node->type().NumElements() == 0 ||
         node->operand(0).type().NumElements() == 0) {
       continue;
     }
-    if (!TakeBias(node)) TakeAccumulation(graph, node);
+    if (!TakeBias(node)) TakeAccumulation(graph, node, seen);
+    seen.insert(node);
   }
 }
 

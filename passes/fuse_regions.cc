@@ -227,9 +227,10 @@ class Fuser {
     std::sort(candidates.rbegin(), candidates.rend());
     const size_t related = candidates.size();
     for (const int p : parents) {
-      // A mask that every layer reads must not tie the layers together.
+      // A mask that every layer reads must not tie the layers together, nor a list of targets the
+      // chunks of tokens that each read a part of it.
       const int64_t least = std::max(kSiblingElements, regions_[id].space.elements() / kSiblingShare);
-      if (NodeElements(p) < least) continue;
+      if (NodeElements(p) < least || ReadsAPart(*node, p)) continue;
       for (const int reader : readers_[p]) candidates.push_back(Root(reader));
     }
     int into = id;
@@ -274,6 +275,20 @@ class Fuser {
         for (const int reader : readers_[n->id()]) pending.push_back(Root(reader));
       }
     }
+  }
+
+  // Whether what `node` itself reads of `id` is cut out of it.
+  static bool ReadsAPart(const Node& node, int id) {
+    for (const Value& v : node.operands()) {
+      if (!v) continue;
+      bool cut = false;
+      const Node* base = v.node;
+      for (; IsViewNode(*base); base = base->operand(0).node) {
+        cut = cut || base->type().NumElements() < base->operand(0).type().NumElements();
+      }
+      if (base->id() == id && cut) return true;
+    }
+    return false;
   }
 
   int Root(int r) const {

@@ -11,6 +11,7 @@ void Canonicalize(Graph& graph, const PassOptions& options);
 void FoldConstants(Graph& graph, const PassOptions& options);
 void MergeDuplicates(Graph& graph, const PassOptions& options);
 void Autodiff(Graph& graph, const PassOptions& options);
+void MergeLossHead(Graph& graph, const PassOptions& options);
 void ApplyOptimizer(Graph& graph, const PassOptions& options);
 void MixedPrecision(Graph& graph, const PassOptions& options);
 void ExpandComposites(Graph& graph, const PassOptions& options);

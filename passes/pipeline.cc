@@ -31,6 +31,9 @@ std::vector<Pass> StepPasses() {
   return {
       {"autodiff", "on the model as declared: a composite op has a better gradient than its parts",
        Autodiff},
+      {"merge-loss-head",
+       "as soon as both are there: from here on the loss comes from the node that has its gradient",
+       MergeLossHead},
       {"apply-optimizer", "after autodiff, whose grad/ outputs it consumes", ApplyOptimizer},
   };
 }

@@ -66,6 +66,7 @@ std::unique_ptr<Graph> AccumulateGraph(const Graph& model, const PassOptions& op
   graph->set_name("accumulate");
   NumberMicroBatches(*graph, options.micro_batches);
   Autodiff(*graph, options);
+  MergeLossHead(*graph, options);
   Builder b(*graph);
   b.default_facts() = kUpdatePhase;
   const std::vector<Output> outputs = graph->outputs();

@@ -1,5 +1,6 @@
 // Cross-entropy over the last axis.
 #include "ir/ops/helpers.h"
+#include "ir/ops/loss_rows.h"
 #include "ir/ops/ops.h"
 
 #include <cmath>
@@ -15,11 +16,7 @@ Types InferCrossEntropy(const OpView& op) {
   if (targets.shape != row.shape) {
     BadOperands(op, "targets must have the logits' shape without its last axis", logits, targets);
   }
-  const double smoothing = op.Float("label_smoothing");
-  if (!(smoothing >= 0 && smoothing <= 1)) {
-    Fail(ErrorCode::kInvalidArgument, op.Where(), ": label_smoothing ", smoothing,
-         " is not in [0,1]");
-  }
+  CheckSmoothing(op);
   return {row, row};
 }
 
@@ -43,66 +40,81 @@ Parts PartsOf(Builder& b, Value x, Value targets, int64_t ignore_index) {
   return {b.Eq(classes, t), b.Eq(t, b.ConstantLike(static_cast<double>(ignore_index), t))};
 }
 
-// With e the smoothing, z the z-loss factor, over V classes:
-//   loss = lse - (1-e) x[t] - e/V sum(x) + z lse^2.
-Values ExpandCrossEntropy(Builder& b, const OpView& op) {
-  const Value x = op.in(0);
-  const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
-  const Dims row = op.type(1).shape;
-  const Value lse = LogSumExp(b, x, {x.type().rank() - 1});  // [..,1]
-  const Parts parts = PartsOf(b, x, op.in(1), op.Int("ignore_index"));
-  const Value picked = b.Sum(b.Select(parts.is_target, x, b.ConstantLike(0, x)), -1);
-  Value loss = b.Sub(lse, e == 0 ? picked : b.Mul(picked, 1 - e));
-  if (e != 0) loss = b.Sub(loss, b.Mul(b.Mean(x, {-1}), e));
-  if (z != 0) loss = b.Add(loss, b.Mul(b.Mul(lse, lse), z));
-  loss = b.Select(parts.ignored, b.ConstantLike(0, loss), loss);
-  return {b.Reshape(loss, row), b.Reshape(lse, row)};
-}
-
-// dx = (dloss (1 + 2 z lse) + dlse) softmax - dloss ((1-e) onehot + e/V), where the softmax is
-// exp(x - lse), recomputed, and dloss is 0 for an ignored target.
 Values CrossEntropyGrad(Builder& b, const OpView& op, const Values& dy) {
-  const Value x = op.in(0), lse = Column(b, op.out(1));
-  const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
-  const Parts parts = PartsOf(b, x, op.in(1), op.Int("ignore_index"));
-  Value factor, dloss;  // [..,1]
-  if (dy[0]) {
-    const Value column = Column(b, dy[0]);
-    dloss = b.Select(parts.ignored, b.ConstantLike(0, column), column);
-    factor = z == 0 ? dloss : b.Mul(dloss, b.Add(b.Mul(lse, 2 * z), 1));
-  }
-  if (dy[1]) factor = factor ? b.Add(factor, Column(b, dy[1])) : Column(b, dy[1]);
-  Value dx = b.Mul(b.Exp(b.Sub(x, lse)), factor);
-  if (dloss) {
-    const double share = e / static_cast<double>(x.type().dim(-1));
-    const Value target =
-        b.Select(parts.is_target, b.ConstantLike(1 - e + share, x), b.ConstantLike(share, x));
-    dx = b.Sub(dx, b.Mul(target, dloss));
-  }
-  return {dx, Value{}};
+  return {CrossEntropyRowsGrad(b, op, op.in(0), op.in(1), op.out(1), dy[0], dy[1]), Value{}};
 }
 
 // Plain loops in f64, rounded once.
 void CrossEntropyReference(const OpView& op, Operands in, Results out) {
   const int64_t classes = in[0]->type.dim(-1);
-  const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
   for (int64_t n = 0; n < out[0].size(); ++n) {
-    const double* x = in[0]->f.data() + n * classes;
-    const int64_t t = in[1]->i[n];
-    CheckIndex(op, 1, t);
-    double largest = -HUGE_VAL, sum = 0, total = 0;
-    for (int64_t v = 0; v < classes; ++v) largest = std::fmax(largest, x[v]), total += x[v];
-    if (std::isinf(largest)) largest = 0;
-    for (int64_t v = 0; v < classes; ++v) sum += std::exp(x[v] - largest);
-    const double lse = std::log(sum) + largest;
-    const bool ignored = t == op.Int("ignore_index");
-    const double smooth = e == 0 ? 0 : e * total / static_cast<double>(classes);
-    out[0].Set(n, ignored ? 0 : lse - (1 - e) * x[t] - smooth + (z == 0 ? 0 : z * lse * lse));
-    out[1].Set(n, lse);
+    CheckIndex(op, 1, in[1]->i[n]);
+    const RowLoss row = CrossEntropyRow(op, in[0]->f.data() + n * classes, classes, in[1]->i[n]);
+    out[0].Set(n, row.loss);
+    out[1].Set(n, row.lse);
   }
 }
 
 }  // namespace
+
+void CheckSmoothing(const OpView& op) {
+  const double smoothing = op.Float("label_smoothing");
+  if (smoothing >= 0 && smoothing <= 1) return;
+  Fail(ErrorCode::kInvalidArgument, op.Where(), ": label_smoothing ", smoothing,
+       " is not in [0,1]");
+}
+
+RowLosses CrossEntropyRows(Builder& b, const OpView& op, Value x, Value targets) {
+  const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
+  const Value lse = LogSumExp(b, x, {x.type().rank() - 1});  // [..,1]
+  const Parts parts = PartsOf(b, x, targets, op.Int("ignore_index"));
+  const Value picked = b.Sum(b.Select(parts.is_target, x, b.ConstantLike(0, x)), -1);
+  Value loss = b.Sub(lse, e == 0 ? picked : b.Mul(picked, 1 - e));
+  if (e != 0) loss = b.Sub(loss, b.Mul(b.Mean(x, {-1}), e));
+  if (z != 0) loss = b.Add(loss, b.Mul(b.Mul(lse, lse), z));
+  loss = b.Select(parts.ignored, b.ConstantLike(0, loss), loss);
+  return {b.Reshape(loss, targets.shape()), b.Reshape(lse, targets.shape())};
+}
+
+Value CrossEntropyRowsGrad(Builder& b, const OpView& op, Value x, Value targets, Value lse_row,
+                           Value dloss_row, Value dlse) {
+  const Value lse = Column(b, lse_row);
+  const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
+  const Parts parts = PartsOf(b, x, targets, op.Int("ignore_index"));
+  Value factor, dloss;  // [..,1]
+  if (dloss_row) {
+    const Value column = Column(b, dloss_row);
+    dloss = b.Select(parts.ignored, b.ConstantLike(0, column), column);
+    factor = z == 0 ? dloss : b.Mul(dloss, b.Add(b.Mul(lse, 2 * z), 1));
+  }
+  if (dlse) factor = factor ? b.Add(factor, Column(b, dlse)) : Column(b, dlse);
+  Value dx = b.Mul(b.Exp(b.Sub(x, lse)), factor);
+  if (!dloss) return dx;
+  const double share = e / static_cast<double>(x.type().dim(-1));
+  const Value target =
+      b.Select(parts.is_target, b.ConstantLike(1 - e + share, x), b.ConstantLike(share, x));
+  return b.Sub(dx, b.Mul(target, dloss));
+}
+
+RowLoss CrossEntropyRow(const OpView& op, const double* x, int64_t classes, int64_t t, double dloss,
+                        double* dx) {
+  const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
+  double largest = -HUGE_VAL, sum = 0, total = 0;
+  for (int64_t v = 0; v < classes; ++v) largest = std::fmax(largest, x[v]), total += x[v];
+  if (std::isinf(largest)) largest = 0;
+  for (int64_t v = 0; v < classes; ++v) sum += std::exp(x[v] - largest);
+  const double lse = std::log(sum) + largest;
+  const bool ignored = t == op.Int("ignore_index");
+  const double share = e / static_cast<double>(classes);
+  if (dx != nullptr) {
+    for (int64_t v = 0; v < classes; ++v) {
+      const double target = share + (v == t ? 1 - e : 0);
+      dx[v] = ignored ? 0 : dloss * ((1 + 2 * z * lse) * std::exp(x[v] - lse) - target);
+    }
+  }
+  const double smooth = e == 0 ? 0 : share * total;
+  return {ignored ? 0 : lse - (1 - e) * x[t] - smooth + (z == 0 ? 0 : z * lse * lse), lse};
+}
 
 void AddLossOps(OpRegistry& ops) {
   // logits [..,V], targets [..] -> (loss [..], log-sum-exp [..]), both f32 (f64 for f64). An
@@ -119,7 +131,10 @@ void AddLossOps(OpRegistry& ops) {
       .attrs = {{"ignore_index", int64_t{-100}}, {"label_smoothing", 0.0}, {"z_loss", 0.0}},
       .precision = Precision::kComputeInF32,
       .infer = InferCrossEntropy,
-      .expand = ExpandCrossEntropy,
+      .expand = [](Builder& b, const OpView& op) -> Values {
+        const RowLosses rows = CrossEntropyRows(b, op, op.in(0), op.in(1));
+        return {rows.loss, rows.lse};
+      },
       .grad = InF32(CrossEntropyGrad),
       .reference = CrossEntropyReference,
       .flops =

@@ -20,6 +20,7 @@ void AddDefaultOps(OpRegistry& ops) {
   AddActivationOps(ops);
   AddRotaryOps(ops);
   AddLossOps(ops);
+  AddLossHeadOps(ops);
   AddRandomOps(ops);
   AddAttentionOps(ops);
 }

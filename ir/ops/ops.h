@@ -24,6 +24,7 @@ void AddNormalizationOps(OpRegistry& ops);  // softmax, norms
 void AddActivationOps(OpRegistry& ops);     // gelu, silu, relu, softplus
 void AddRotaryOps(OpRegistry& ops);         // rotary position embedding
 void AddLossOps(OpRegistry& ops);           // cross_entropy
+void AddLossHeadOps(OpRegistry& ops);       // linear_cross_entropy and its gradient
 void AddRandomOps(OpRegistry& ops);         // random_bits, uniform, dropout
 void AddAttentionOps(OpRegistry& ops);      // attention, attention_grad
 

@@ -40,18 +40,13 @@ Tensor Block(const Scope& s, Tensor x, const GptConfig& c) {
   return x.In(s.parent());
 }
 
-}  // namespace
+// What the head computes logits of, both in its scope.
+struct Head {
+  Tensor x;       // [B,T,C]
+  Tensor weight;  // [V,C]
+};
 
-GptConfig GptConfigNamed(std::string_view name) {
-  if (name == "gpt2") return {};
-  if (name == "gpt2-medium") return {.n_layer = 24, .n_head = 16, .n_embd = 1024};
-  if (name == "gpt2-large") return {.n_layer = 36, .n_head = 20, .n_embd = 1280};
-  if (name == "gpt2-xl") return {.n_layer = 48, .n_head = 25, .n_embd = 1600};
-  Fail(ErrorCode::kInvalidArgument, "no GPT-2 is named ", name,
-       "; there are gpt2, gpt2-medium, gpt2-large, gpt2-xl");
-}
-
-Tensor GptLogits(const Scope& s, const Tensor& tokens, const GptConfig& c) {
+Head Trunk(const Scope& s, const Tensor& tokens, const GptConfig& c) {
   if (tokens.rank() != 2) {
     FailAt("gpt", s, Location(), StrCat("tokens must be [B,T], got ", tokens.shape()));
   }
@@ -69,15 +64,30 @@ Tensor GptLogits(const Scope& s, const Tensor& tokens, const GptConfig& c) {
   for (int64_t i = 0; i < c.n_layer; ++i) x = Block(s / StrCat("h.", i), x, c);
   x = LayerNorm(s / "ln_f", x, {.eps = c.norm_eps, .bias = c.bias});
   const Scope head = s / "lm_head";
-  if (c.tied_head) return LinearWith(wte.In(head), x.In(head)).In(s);
-  return Linear(head, x, c.vocab_size, {.bias = false, .weight_init = kInit});
+  const Tensor weight = c.tied_head ? wte : head.Parameter("w", {c.vocab_size, c.n_embd}, kInit);
+  return {x.In(head), weight.In(head)};
+}
+
+}  // namespace
+
+GptConfig GptConfigNamed(std::string_view name) {
+  if (name == "gpt2") return {};
+  if (name == "gpt2-medium") return {.n_layer = 24, .n_head = 16, .n_embd = 1024};
+  if (name == "gpt2-large") return {.n_layer = 36, .n_head = 20, .n_embd = 1280};
+  if (name == "gpt2-xl") return {.n_layer = 48, .n_head = 25, .n_embd = 1600};
+  Fail(ErrorCode::kInvalidArgument, "no GPT-2 is named ", name,
+       "; there are gpt2, gpt2-medium, gpt2-large, gpt2-xl");
+}
+
+Tensor GptLogits(const Scope& s, const Tensor& tokens, const GptConfig& c) {
+  const Head head = Trunk(s, tokens, c);
+  return LinearWith(head.weight, head.x).In(s);
 }
 
 Loss GptLoss(const Scope& s, const Tensor& tokens, const Tensor& targets, const GptConfig& config,
              const CrossEntropyOptions& options) {
-  const Tensor logits = GptLogits(s, tokens, config);
-  const Scope loss = s / "loss";
-  return CrossEntropy(logits.In(loss), targets.In(loss), options);
+  const Head head = Trunk(s, tokens, config);
+  return LinearCrossEntropy(head.x, head.weight, targets.In(s / "loss"), options);
 }
 
 std::vector<WeightSource> GptWeightSources(const GptConfig& c) {

@@ -30,6 +30,28 @@ Tensor Block(const Scope& s, Tensor x, const RotaryTables& rotary, const LlamaCo
   return x.In(s.parent());
 }
 
+// What the head computes logits of, both in its scope.
+struct Head {
+  Tensor x;       // [B,T,C]
+  Tensor weight;  // [V,C]
+};
+
+Head Trunk(const Scope& s, const Tensor& tokens, const LlamaConfig& c) {
+  if (tokens.rank() != 2) {
+    FailAt("llama", s, Location(), StrCat("tokens must be [B,T], got ", tokens.shape()));
+  }
+  const Tensor table = EmbeddingTable(s / "embed", c.vocab_size, c.n_embd, Init(c));
+  Tensor x = Embedding(table, tokens);  // [B,T,C]
+  const RotaryTables rotary =
+      MakeRotary(s / "rotary", tokens.dim(1), HeadDim(c), c.rope_theta, c.rope_scaling);
+  for (int64_t i = 0; i < c.n_layer; ++i) x = Block(s / StrCat("h.", i), x, rotary, c);
+  x = RmsNorm(s / "norm", x, c.norm_eps);
+  const Scope head = s / "lm_head";
+  const Tensor weight =
+      c.tied_head ? table : head.Parameter("w", {c.vocab_size, c.n_embd}, Init(c));
+  return {x.In(head), weight.In(head)};
+}
+
 }  // namespace
 
 LlamaConfig LlamaConfigNamed(std::string_view name) {
@@ -73,25 +95,14 @@ LlamaConfig LlamaConfigNamed(std::string_view name) {
 }
 
 Tensor LlamaLogits(const Scope& s, const Tensor& tokens, const LlamaConfig& c) {
-  if (tokens.rank() != 2) {
-    FailAt("llama", s, Location(), StrCat("tokens must be [B,T], got ", tokens.shape()));
-  }
-  const Tensor table = EmbeddingTable(s / "embed", c.vocab_size, c.n_embd, Init(c));
-  Tensor x = Embedding(table, tokens);  // [B,T,C]
-  const RotaryTables rotary =
-      MakeRotary(s / "rotary", tokens.dim(1), HeadDim(c), c.rope_theta, c.rope_scaling);
-  for (int64_t i = 0; i < c.n_layer; ++i) x = Block(s / StrCat("h.", i), x, rotary, c);
-  x = RmsNorm(s / "norm", x, c.norm_eps);
-  const Scope head = s / "lm_head";
-  if (c.tied_head) return LinearWith(table.In(head), x.In(head)).In(s);
-  return Linear(head, x, c.vocab_size, {.bias = false, .weight_init = Init(c)});
+  const Head head = Trunk(s, tokens, c);
+  return LinearWith(head.weight, head.x).In(s);
 }
 
 Loss LlamaLoss(const Scope& s, const Tensor& tokens, const Tensor& targets,
                const LlamaConfig& config, const CrossEntropyOptions& options) {
-  const Tensor logits = LlamaLogits(s, tokens, config);
-  const Scope loss = s / "loss";
-  return CrossEntropy(logits.In(loss), targets.In(loss), options);
+  const Head head = Trunk(s, tokens, config);
+  return LinearCrossEntropy(head.x, head.weight, targets.In(s / "loss"), options);
 }
 
 std::vector<WeightSource> LlamaWeightSources(const LlamaConfig& c) {

@@ -1,5 +1,6 @@
 #include "frontend/dsl/loss.h"
 
+#include "frontend/dsl/layers.h"
 #include "frontend/dsl/ops.h"
 #include "tests/frontend/dsl/dsl_support.h"
 
@@ -61,6 +62,32 @@ TEST(CrossEntropy, shapes_that_do_not_fit_are_named) {
   EXPECT_HAS(e, "[1,3,2]");
   EXPECT_HAS(e, "[1,2]");
   EXPECT_HAS(e, "loss_test.cc");
+}
+
+TEST(LinearCrossEntropy, is_cross_entropy_of_the_product) {
+  Case c;
+  const Tensor x = c.m.Input("x", {1, 3, 4}, kF32), w = c.m.Input("w", {2, 4}, kF32);
+  Params p = c.Feed({1, -100, 0});
+  p["x"] = Host({kF32, {1, 3, 4}}, {1, 2, 3, 4, 5, 6, 7, 8, -1, 0, 1, 2});
+  p["w"] = Host({kF32, {2, 4}}, {0.5, -1, 0.25, 0, 1, 0, -0.5, 0.125});
+  const CrossEntropyOptions options = {.label_smoothing = 0.1, .z_loss = 0.01, .chunk = 2};
+  const Loss loss = LinearCrossEntropy(x, w, c.targets, options),
+             full = CrossEntropy(LinearWith(w, x), c.targets, options);
+  EXPECT_NEAR(Eval(loss.mean, p)[0], Eval(full.mean, p)[0], 1e-6);
+  EXPECT_EQ(Eval(loss.weight, p)[0], 2);
+}
+
+TEST(LinearCrossEntropy, what_does_not_fit_is_named) {
+  Case c;
+  const Tensor x = c.m.Input("x", {1, 3, 4}, kF32), w = c.m.Input("w", {2, 5}, kF32),
+               short_x = c.m.Input("short", {1, 2, 5}, kF32);
+  const std::string weight = ErrorOf([&] { LinearCrossEntropy(x, w, c.targets); });
+  EXPECT_HAS(weight, "weight [2,5] does not fit input [1,3,4]");
+  EXPECT_HAS(weight, "loss_test.cc");
+  EXPECT_HAS(ErrorOf([&] { LinearCrossEntropy(short_x, w, c.targets); }),
+             "input [1,2,5] does not fit targets [1,3]");
+  EXPECT_HAS(ErrorOf([&] { LinearCrossEntropy(x, x.Reshape({3, 4}), c.targets, {.chunk = -1}); }),
+             "chunk -1 is negative");
 }
 
 TEST(Loss, several_at_once) {
