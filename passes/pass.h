@@ -26,6 +26,7 @@ struct PassOptions {
   bool fuse = true;                           // false: one region a node
   bool fast = false;                          // admits non-deterministic kernels
   Numerics numerics = Numerics::kDefault;
+  int64_t recompute_bytes = 0;                // of activations that the backward pass computes anew
   std::vector<std::string> keep_f32;          // scope globs that stay f32 under mixed precision
 };
 

@@ -18,6 +18,7 @@ void ExpandComposites(Graph& graph, const PassOptions& options);
 
 void ChooseImplementations(Graph& graph, const PassOptions& options);
 void SplitReductions(Graph& graph, const PassOptions& options);
+void Recompute(Graph& graph, const PassOptions& options);
 void LowerViews(Graph& graph, const PassOptions& options);
 void FuseEpilogues(Graph& graph, const PassOptions& options);
 void PlaceInConcat(Graph& graph, const PassOptions& options);

@@ -62,6 +62,8 @@ std::vector<Pass> LowerPasses() {
        ChooseImplementations},
       {"split-reductions", "once every reduction is in sight, and before regions form around folds",
        SplitReductions},
+      {"recompute", "on final nodes, and before regions: a clone joins the backward kernel that reads what it reads",
+       Recompute},
       {"lower-views", "after the last pass that adds movement; regions form around what is no view",
        LowerViews},
       {"fuse-epilogues", "after views are known, and before fuse-regions, which leaves alone what a library call does",

@@ -1,10 +1,10 @@
 #include "frontend/driver/compile.h"
 
 #include "codegen/build_plan.h"
+#include "frontend/driver/fit_memory.h"
 #include "ir/base/error.h"
 #include "ir/builder.h"
 #include "passes/analysis/shadows.h"
-#include "passes/pipeline.h"
 #include "passes/training_programs.h"
 
 #include <chrono>
@@ -70,16 +70,17 @@ void Finish(const std::string& name, std::vector<std::unique_ptr<Graph>> graphs,
             const Target& target, const CompileOptions& options, const PassOptions& pass_options,
             CompiledModel& out) {
   const Stopwatch lowering;
-  const PassManager lower(LowerPasses());
+  const int64_t arena = options.memory_budget - BytesBesidesArena(graphs, target);
   std::vector<ProgramGraph> programs;
-  for (const auto& graph : graphs) {
+  for (auto& graph : graphs) {
     std::function<void(const std::string&, const Graph&)> on_dump;
     if (options.on_dump) {
       on_dump = [&](const std::string& pass, const Graph& g) {
         options.on_dump(graph->name(), pass, g);
       };
     }
-    out.timings.push_back({graph->name(), lower.Run(*graph, pass_options, on_dump)});
+    out.timings.push_back({graph->name(), LowerToFit(graph, pass_options, options.memory_budget,
+                                                     arena, on_dump)});
     programs.push_back({graph->name(), graph.get()});
   }
   out.pass_seconds += lowering.seconds();

@@ -29,6 +29,9 @@ struct CompileOptions {
   bool fast = false;  // admits kernels that differ from run to run
   Numerics numerics = Numerics::kDefault;
   std::vector<std::string> keep_f32;  // scope globs that stay f32 under mixed precision
+  // Bytes that the process may take on the device; 0: as many as it wants. Programs recompute
+  // activations until they fit.
+  int64_t memory_budget = 0;
   // Declared without dropout, where the model says more about evaluation than dropout; null: the
   // model with its dropout off.
   const Graph* evaluate = nullptr;
@@ -54,7 +57,7 @@ struct CompiledModel {
 
 // Programs of the plan: "train", or "accumulate" and "update" with several micro-batches;
 // "evaluate"; those of `options.forward`; "derive" where states are copies of others. Throws
-// `Error` for a model that the target cannot run.
+// `Error` for a model that the target cannot run or that the budget cannot hold.
 CompiledModel Compile(const Graph& model, const OptimizerSpec& optimizer, const Target& target,
                       const CompileOptions& options = {});
 

@@ -80,6 +80,9 @@ constexpr ConfigKey kKeys[] = {
      "default|strict"},
     {"mode", kDevice, &T::mode, "captured graphs, or one launch after another", 0, 0,
      "graph|eager"},
+    {"memory", kDevice, &T::memory,
+     "most bytes to take on the device, as 24GiB; activations are recomputed until the plan fits; "
+     "none: a GPU's own"},
     {"compile_cache", kDevice, &T::compile_cache, "folder of compiled kernels; none: the user's"},
 
     {"eval_interval", kRun, &T::eval_interval, "updates between evaluations; 0: only at the end", 0,

@@ -45,7 +45,7 @@ struct TrainConfig {
   int64_t loss_scale_interval = 2000;
   int64_t threads = 0;
   bool fuse = true, fast = false;
-  std::string numerics = "default", mode = "graph", compile_cache;
+  std::string numerics = "default", mode = "graph", memory, compile_cache;
 
   // The run.
   int64_t eval_interval = 250, eval_iters = 20, log_interval = 0, checkpoint_interval = 0;
@@ -89,6 +89,10 @@ void SetConfigText(TrainConfig& config, std::string_view key, std::string_view t
                    const std::string& where);
 // Every key of a TOML file (config_toml.cc). Throws `Error` (kIo, kParse, kInvalidArgument).
 void LoadToml(TrainConfig& config, const std::string& path);
+
+// Bytes of key `memory`, 24GiB, 512MiB or 1000000000; 0 where it is empty. Throws `Error`
+// (kInvalidArgument) for anything else.
+int64_t MemoryBudget(const TrainConfig& config);
 
 // Checks that involve several keys: heads divide the width, and so on.
 void ValidateConfig(const TrainConfig& config);

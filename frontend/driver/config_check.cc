@@ -3,6 +3,7 @@
 #include "ir/base/error.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace stator {
 namespace {
@@ -50,7 +51,25 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& kn
   return text.empty() ? text : text + "?";
 }
 
+int64_t MemoryBudget(const TrainConfig& config) {
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  const std::string& text = config.memory;
+  if (text.empty()) return 0;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  for (const auto& [name, factor] : kUnits) {
+    if (unit == name && error == std::errc() && number > 0 && number * factor < 0x1p62) {
+      return static_cast<int64_t>(number * factor);
+    }
+  }
+  Fail(ErrorCode::kInvalidArgument, "memory: '", text, "' is no size such as 24GiB or 512MiB");
+}
+
 void ValidateConfig(const TrainConfig& c) {
+  MemoryBudget(c);
   Require(c.n_embd % c.n_head == 0, "n_head: ", c.n_head, " heads do not divide n_embd ", c.n_embd);
   if (c.n_kv_head != 0) {
     Require(c.model == "llama", "n_kv_head: only llama shares key/value heads, the model is ",

@@ -17,8 +17,8 @@ void Apply(TrainConfig& config, const ConfigSources& sources) {
 
 // Where and how a run goes on is for today's flags to say; what it computes is for the checkpoint.
 bool FromCheckpoint(const ConfigKey& key) {
-  constexpr std::string_view kToday[] = {"device",        "threads", "mode",  "fuse",
-                                         "compile_cache", "out_dir", "resume"};
+  constexpr std::string_view kToday[] = {"device", "threads",       "mode",    "fuse",
+                                         "memory", "compile_cache", "out_dir", "resume"};
   return std::find(std::begin(kToday), std::end(kToday), key.name) == std::end(kToday);
 }
 

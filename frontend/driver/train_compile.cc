@@ -16,6 +16,10 @@ CompileOptions MakeCompileOptions(const TrainConfig& config, const Target& targe
   options.keep_f32 = config.keep_f32;
   options.fuse = config.fuse;
   options.fast = config.fast;
+  options.memory_budget = MemoryBudget(config);
+  if (options.memory_budget == 0 && target.kind() == DeviceKind::kCuda) {
+    options.memory_budget = target.memory_bytes();
+  }
   options.numerics = config.numerics == "strict" ? Numerics::kStrict : Numerics::kDefault;
   return options;
 }

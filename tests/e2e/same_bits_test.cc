@@ -81,6 +81,27 @@ TEST_P(SameBits, fused_and_unfused) {
   }
 }
 
+// A twentieth below what the run wants, so that it recomputes.
+TEST_P(SameBits, recomputing_or_not) {
+  const Device device = ChooseDevice(GetParam());
+  for (const char* dtype : {"f32", "bf16"}) {
+    TrainConfig roomy = Config(StrCat("roomy-", dtype));
+    roomy.dtype = dtype;
+    roomy.n_layer = 4, roomy.max_iters = 4, roomy.warmup_iters = 1;
+    const Plan plan = CompileTraining(roomy, *device.target, /*bytes=*/true).compiled.plan;
+    const int64_t wanted = plan.state_bytes + plan.arena_bytes + plan.io_bytes;
+    TrainConfig tight = roomy;
+    tight.out_dir = Config(StrCat("tight-", dtype)).out_dir;
+    const int64_t budget = wanted - wanted / 20 + device.target->ReservedBytes();
+    tight.memory = std::to_string(budget);
+    const Plan fitted = CompileTraining(tight, *device.target, true).compiled.plan;
+    EXPECT_LT(fitted.arena_bytes, plan.arena_bytes);
+    EXPECT_LE(fitted.state_bytes + fitted.arena_bytes + fitted.io_bytes + device.target->ReservedBytes(),
+              budget);
+    ExpectSameRuns(roomy, tight);
+  }
+}
+
 TEST_P(SameBits, eager_and_captured) {
   for (const char* dtype : {"f32", "bf16"}) {
     TrainConfig graph = Config(StrCat("graph-", dtype)), eager = Config(StrCat("eager-", dtype));

@@ -156,6 +156,8 @@ void ParseOptions(const std::vector<std::string>& options, CaseOptions& to) {
       to.pass.compute_dtype = ParseDType(value).value();
     } else if (key == "micro_batches") {
       to.pass.micro_batches = std::stoi(value);
+    } else if (key == "recompute_bytes") {
+      to.pass.recompute_bytes = std::stoll(value);
     } else if (key == "fuse") {
       to.pass.fuse = value == "true";
     } else if (key == "fast") {

@@ -128,6 +128,21 @@ TEST(Config, what_nobody_gave_follows_from_the_width_and_the_device) {
   EXPECT_EQ(larger.learning_rate, 0.5);
 }
 
+TEST(Config, sizes_have_units) {
+  const auto bytes = [](const char* text) {
+    TrainConfig c;
+    c.memory = text;
+    return MemoryBudget(c);
+  };
+  EXPECT_EQ(bytes(""), 0);
+  EXPECT_EQ(bytes("1000"), 1000);
+  EXPECT_EQ(bytes("24GiB"), int64_t{24} << 30);
+  EXPECT_EQ(bytes("0.5 MiB"), 1 << 19);
+  for (const char* bad : {"24GB", "GiB", "-1GiB", "0", "1e30GiB", "24GiBs"}) {
+    EXPECT_HAS(ErrorOf([&] { bytes(bad); }), "is no size such as 24GiB");
+  }
+}
+
 TEST(Config, flags_override_the_file) {
   TempDir dir;
   WriteFileAtomically(dir / "c.toml", "n_layer = 3\nn_head = 8\n");
