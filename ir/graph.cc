@@ -54,6 +54,24 @@ AttrMap CompleteAttrs(const OpDef& def, AttrMap attrs, const std::string& where)
   return attrs;
 }
 
+namespace {
+
+// Nothing larger is a tensor; keeps counts of elements and bytes, and sums of a few, in 64 bits.
+constexpr int64_t kMostElements = int64_t{1} << 50;
+
+void CheckSize(const Type& type, const std::string& where) {
+  int64_t elements = 1;
+  for (const int64_t d : type.shape) {
+    if (d == 0) return;
+    if (elements > kMostElements / d) {
+      Fail(ErrorCode::kInvalidArgument, where, ": ", type.ToString(), " has more than 2^50 elements");
+    }
+    elements *= d;
+  }
+}
+
+}  // namespace
+
 Graph::Graph(std::string name, const OpRegistry& ops) : name_(std::move(name)), ops_(&ops) {}
 Graph::~Graph() = default;
 
@@ -102,6 +120,7 @@ Node* Graph::NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attr
     }
     node->types_ = {node->operands_[0].type()};
   }
+  for (const Type& type : node->types_) CheckSize(type, where);
   for (int i = 0; i < node->num_operands(); ++i) {
     if (node->operands_[i]) node->operands_[i].node->uses_.push_back({node.get(), i});
   }
@@ -127,6 +146,7 @@ void Graph::Unlink(Node* node) {
 
 Value Graph::AddParam(const char* op, const std::string& name, Type type, const AttrMap& attrs,
                       std::vector<Param>* list) {
+  CheckSize(type, StrCat(op, " ", name));
   if (params_.contains(name)) {
     Fail(ErrorCode::kInvalidArgument, op, " ", name, " is already declared");
   }

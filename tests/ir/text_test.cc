@@ -86,6 +86,14 @@ TEST(Text, errors_carry_line_and_column) {
             "line 2, column 40: attribute out repeated");
 }
 
+TEST(Text, facts_are_of_their_kind) {
+  const std::string node = "%0 = matmul(%x, %y) : f32[4,2] ";
+  EXPECT_EQ(ErrorOf(Body(node + "#{region=0}")), "no error");
+  EXPECT_EQ(ErrorOf(Body(node + "#{phase=3}")),
+            "line 2, column 44: fact phase has the wrong kind: 3, like \"word\" expected");
+  EXPECT_EQ(ErrorOf(Body(node + "#{regoin=3}")), "line 2, column 45: unknown fact regoin");
+}
+
 TEST(Text, op_errors_are_placed_too) {
   EXPECT_NE(ErrorOf(Body("%0 = matmull(%x, %y) : f32[4,2]"))
                 .find("unknown op matmull; did you mean matmul"),
@@ -127,6 +135,27 @@ std::string InferenceError(const char* op, const char* sample) {
     return e.what();
   }
   return "no error";
+}
+
+// Counts of elements and bytes stay in 64 bits.
+TEST(Inference, nothing_has_more_than_two_to_the_50_elements) {
+  Graph graph("f");
+  const auto error = [](const auto& add) -> std::string {
+    try {
+      add();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error([&] { graph.AddInput("n", {DType::kF32, {int64_t{1} << 32, int64_t{1} << 32}}); }),
+            "input n: f32[4294967296,4294967296] has more than 2^50 elements");
+  const Value x = graph.AddInput("x", {DType::kF32, {1 << 30, 1}});
+  const Value y = graph.AddInput("y", {DType::kF32, {1, 1 << 30}});
+  EXPECT_EQ(error([&] { graph.AddNode("matmul", {x, y}, {}, "head"); }),
+            "matmul (head): f32[1073741824,1073741824] has more than 2^50 elements");
+  const Type empty = {DType::kF32, {0, int64_t{1} << 60}};
+  EXPECT_EQ(error([&] { graph.AddInput("empty", empty); }), "no error");
 }
 
 TEST(Inference, errors_give_the_values) {
