@@ -106,15 +106,19 @@ bool IsCheckpointed(const StateEntry& state) { return !state.derived && state.ro
 
 std::string SaveCheckpoint(Executor& executor, const CheckpointInfo& info,
                            const std::string& out_dir) {
+  CreateDirectories(out_dir);
   std::error_code error;
-  fs::create_directories(out_dir, error);
-  if (error) Fail(ErrorCode::kIo, "cannot create ", out_dir, ": ", error.message());
   const std::string name = FreeName(out_dir, info.iteration);
   const std::string temporary = StrCat(out_dir, "/.tmp-", name);
   fs::remove_all(temporary, error);
   fs::create_directory(temporary, error);
   if (error) Fail(ErrorCode::kIo, "cannot create ", temporary, ": ", error.message());
-  WriteDirectory(executor, info, temporary);
+  try {
+    WriteDirectory(executor, info, temporary);
+  } catch (...) {
+    fs::remove_all(temporary, error);  // a full disk should not stay full of it
+    throw;
+  }
   const std::string directory = StrCat(out_dir, "/", name);
   RenamePath(temporary, directory);
   SyncDirectory(out_dir);

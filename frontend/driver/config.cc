@@ -1,5 +1,6 @@
 #include "frontend/driver/config.h"
 
+#include "frontend/driver/json.h"
 #include "ir/base/error.h"
 
 #include <algorithm>
@@ -146,6 +147,22 @@ void CheckRange(const ConfigKey& key, double v, const ConfigValue& value,
          where);
 }
 
+// Checkpoints keep every text in JSON, which is UTF-8, and lists with kListSeparator between.
+void CheckText(const ConfigKey& key, const ConfigValue& value, const std::string& where) {
+  StringList texts;
+  if (const auto* text = std::get_if<std::string>(&value)) texts = {*text};
+  const auto* list = std::get_if<StringList>(&value);
+  if (list != nullptr) texts = *list;
+  for (const std::string& text : texts) {
+    if (!IsUtf8(text)) Reject(key, text, "UTF-8, as a checkpoint keeps it", where);
+    if (list == nullptr) continue;
+    if (text.empty()) Reject(key, text, "a name: it is empty", where);
+    if (text.find(kListSeparator) != std::string::npos) {
+      Reject(key, text, "on one line", where);
+    }
+  }
+}
+
 }  // namespace
 
 std::span<const ConfigKey> ConfigKeys() { return kKeys; }
@@ -168,6 +185,7 @@ void SetConfig(TrainConfig& config, std::string_view name, const ConfigValue& va
     if (const auto* text = std::get_if<std::string>(&v)) v = StringList{*text};
   }
   if (v.index() != key.field.index()) Reject(key, value, TypeName(key), where);
+  CheckText(key, v, where);
   if (const auto* integer = std::get_if<int64_t>(&v)) {
     CheckRange(key, static_cast<double>(*integer), value, where);
   } else if (const auto* number = std::get_if<double>(&v)) {

@@ -61,7 +61,7 @@ int64_t MemoryBudget(const TrainConfig& config) {
   std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   for (const auto& [name, factor] : kUnits) {
-    if (unit == name && error == std::errc() && number > 0 && number * factor < 0x1p62) {
+    if (unit == name && error == std::errc() && number * factor >= 1 && number * factor < 0x1p62) {
       return static_cast<int64_t>(number * factor);
     }
   }
@@ -81,8 +81,8 @@ void ValidateConfig(const TrainConfig& c) {
           "even head size, n_embd / n_head is ", c.n_embd / c.n_head);
   Require(c.min_lr <= c.learning_rate, "min_lr: ", c.min_lr, " is above learning_rate ",
           c.learning_rate);
-  const int64_t decay_end = c.lr_decay_iters ? c.lr_decay_iters : c.max_iters;
-  Require(c.schedule == "constant" || c.warmup_iters <= std::max<int64_t>(decay_end, 1),
+  const int64_t decay_end = std::max<int64_t>(c.lr_decay_iters ? c.lr_decay_iters : c.max_iters, 1);
+  Require(c.schedule == "constant" || c.warmup_iters < decay_end,
           "warmup_iters: ", c.warmup_iters, " updates of warm-up do not fit before update ",
           decay_end, ", where the decay ends");
   Require(!c.val_data.empty() || c.val_fraction > 0,

@@ -67,12 +67,13 @@ std::string ReadTexts(const std::vector<std::string>& files) {
   return text;
 }
 
+// `bytes`: text, as `first` is, the file that said so.
 std::shared_ptr<const Tokens> Load(const std::vector<std::string>& files, bool bytes,
-                                   TokenWidth width) {
+                                   const std::string& first, TokenWidth width) {
   for (const std::string& path : files) {
     if (IsTokenFile(path) == bytes) {
-      Fail(ErrorCode::kInvalidArgument, "data: ", files[0], " and ", path,
-           " are a token file (.bin) and text; give one kind");
+      Fail(ErrorCode::kInvalidArgument, "data: ", first, " is ",
+           bytes ? "text" : "a token file (.bin)", " and ", path, " is not; give one kind");
     }
   }
   if (bytes) return ByteTokens(ReadTexts(files));
@@ -95,7 +96,7 @@ Dataset LoadDataset(const DataOptions& options) {
   const std::vector<std::string> files = fortunes ? FortuneFiles() : options.files;
   Dataset data;
   data.bytes = !IsTokenFile(files[0]);
-  const auto whole = Load(files, data.bytes, options.width);
+  const auto whole = Load(files, data.bytes, files[0], options.width);
   const char* unit = data.bytes ? "bytes of text" : "tokens";
   data.description = fortunes ? StrCat(FormatCount(whole->size()), " ", unit,
                                        ", Debian's fortunes (", files.size(), " files)")
@@ -106,7 +107,7 @@ Dataset LoadDataset(const DataOptions& options) {
   if (whole->size() == 0) Fail(ErrorCode::kInvalidArgument, "data: ", files[0], " is empty");
   if (!options.val_files.empty()) {
     data.train = whole;
-    data.val = Load(options.val_files, data.bytes, options.width);
+    data.val = Load(options.val_files, data.bytes, files[0], options.width);
     return data;
   }
   const int64_t val = std::llround(options.val_fraction * static_cast<double>(whole->size()));

@@ -23,8 +23,9 @@ enum class TokenWidth { kU16, kU32 };
 
 // Bytes as tokens: a vocabulary of 256.
 std::shared_ptr<const Tokens> ByteTokens(std::string text);
-// A token file, mapped: raw little-endian ids (nanoGPT's train.bin), or the same after a header of
-// 256 int32 (llm.c's, known by its magic number). Throws `Error` (kIo, kParse) naming the file.
+// A token file, read as batches ask: raw little-endian ids (nanoGPT's train.bin), or the same after
+// a header of 256 int32 (llm.c's, known by its magic number). Throws `Error` (kIo, kParse) naming
+// the file.
 std::shared_ptr<const Tokens> TokenFile(const std::string& path, TokenWidth width);
 // The part [start, start + count) of `whole`.
 std::shared_ptr<const Tokens> SliceTokens(std::shared_ptr<const Tokens> whole, int64_t start,

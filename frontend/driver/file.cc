@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace stator {
 namespace {
@@ -16,6 +18,36 @@ namespace {
 [[noreturn]] void FailErrno(const char* verb, const std::string& path) {
   Fail(ErrorCode::kIo, "cannot ", verb, " ", path, ": ", std::strerror(errno));
 }
+
+// Where the bytes of `path` belong: behind a link, at its end.
+std::string Destination(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    if (errno != ENOENT) FailErrno("write", path);
+    return path;
+  }
+  if (S_ISDIR(info.st_mode)) Fail(ErrorCode::kIo, "cannot write ", path, ": it is a folder");
+  if (!S_ISREG(info.st_mode)) {
+    Fail(ErrorCode::kIo, "cannot write ", path, ": it is not a regular file");
+  }
+  std::error_code error;
+  const std::string end = std::filesystem::canonical(path, error);
+  if (error) Fail(ErrorCode::kIo, "cannot write ", path, ": ", error.message());
+  return end;
+}
+
+// An empty file beside `destination` that is gone afterwards, unless it was renamed.
+struct TemporaryFile {
+  TemporaryFile(const std::string& path, const std::string& destination)
+      : name(StrCat(destination, ".tmp-", getpid())) {
+    const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) FailErrno("write", path);
+    close(fd);
+  }
+  ~TemporaryFile() { unlink(name.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  const std::string name;
+};
 
 }  // namespace
 
@@ -84,13 +116,22 @@ std::vector<char> ReadFile(const std::string& path) {
 }
 
 void WriteFileAtomically(const std::string& path, std::string_view text) {
-  const std::string temporary = StrCat(path, ".tmp-", getpid());
-  OutputFile file(temporary);
+  const std::string destination = Destination(path);
+  const TemporaryFile temporary(path, destination);
+  OutputFile file(temporary.name);
   file.WriteText(text);
   file.Close();
-  RenamePath(temporary, path);
-  const size_t slash = path.rfind('/');
-  SyncDirectory(slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash));
+  RenamePath(temporary.name, destination);
+  const size_t slash = destination.rfind('/');
+  SyncDirectory(slash == std::string::npos ? "." : slash == 0 ? "/" : destination.substr(0, slash));
+}
+
+void CheckWritable(const std::string& path) { const TemporaryFile file(path, Destination(path)); }
+
+void CreateDirectories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) Fail(ErrorCode::kIo, "cannot create the folder ", path, ": ", error.message());
 }
 
 void SyncDirectory(const std::string& directory) {

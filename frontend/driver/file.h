@@ -46,8 +46,14 @@ class OutputFile {
 };
 
 std::vector<char> ReadFile(const std::string& path);
-// Writes `path` through a temporary name beside it, synced, then renamed.
+// Writes `path` through a temporary name beside it, synced, then renamed; what fails leaves nothing
+// behind. A link is followed. Throws `Error` (kIo), also where `path` is there and no regular file:
+// to rename over a device would take its name away.
 void WriteFileAtomically(const std::string& path, std::string_view text);
+// Throws what WriteFileAtomically would, before the work whose result it is to write.
+void CheckWritable(const std::string& path);
+// With those above it; it may be there.
+void CreateDirectories(const std::string& path);
 // Makes renames and creations inside `directory` durable.
 void SyncDirectory(const std::string& directory);
 // Renames over what is there.

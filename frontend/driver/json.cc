@@ -130,6 +130,15 @@ Json ParseJson(std::string_view text, const std::string& what, int max_depth) {
   return reader.Take();
 }
 
+bool IsUtf8(std::string_view text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
 std::string PrintJson(const Json& json, int indent) {
   return Convert(json).dump(indent > 0 ? indent : -1);
 }

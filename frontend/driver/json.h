@@ -38,7 +38,9 @@ struct Json {
 // beyond 64 bits, or nesting deeper than `max_depth`.
 Json ParseJson(std::string_view text, const std::string& what, int max_depth = 16);
 
-// On one line when `indent` is 0. Keys keep their order.
+// Whether `text` can be a string in JSON.
+bool IsUtf8(std::string_view text);
+// On one line when `indent` is 0. Keys keep their order. Strings must be UTF-8.
 std::string PrintJson(const Json& json, int indent = 0);
 
 // Members that must be there and of that type: throw `Error` (kParse), starting with `what`.

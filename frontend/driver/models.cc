@@ -5,6 +5,8 @@
 #include "frontend/dsl/ops.h"
 #include "ir/base/error.h"
 
+#include <algorithm>
+
 namespace stator {
 namespace {
 
@@ -81,14 +83,16 @@ std::vector<dsl::WeightSource> WeightSources(const TrainConfig& config, int64_t 
 }
 
 dsl::Optimizer MakeOptimizer(const TrainConfig& c) {
-  const int64_t end = c.lr_decay_iters ? c.lr_decay_iters : c.max_iters;
+  // A run without updates has a schedule too, which nothing reads.
+  const int64_t end = std::max<int64_t>(c.lr_decay_iters ? c.lr_decay_iters : c.max_iters, 1);
+  const int64_t decay = std::max<int64_t>(end / 5, 1);  // updates, of "wsd"
   const int64_t warmup = c.warmup_iters;
   const dsl::Schedule rate =
       c.schedule == "cosine" ? dsl::Schedule(dsl::Cosine{c.learning_rate, warmup, end, c.min_lr})
       : c.schedule == "linear"
           ? dsl::Schedule(dsl::LinearDecay{c.learning_rate, warmup, end, c.min_lr})
       : c.schedule == "wsd"
-          ? dsl::Schedule(dsl::WarmupStableDecay{c.learning_rate, warmup, end, end / 5, c.min_lr})
+          ? dsl::Schedule(dsl::WarmupStableDecay{c.learning_rate, warmup, end, decay, c.min_lr})
           : dsl::Schedule(dsl::ConstantRate{c.learning_rate, warmup});
   if (c.optimizer == "sgd") {
     return dsl::Sgd{.learning_rate = rate,

@@ -4,8 +4,7 @@
 #include "ir/base/error.h"
 #include "ir/tensor.h"
 
-#include <cstring>
-#include <vector>
+#include <string>
 
 namespace stator {
 namespace {
@@ -57,21 +56,19 @@ std::string Header(const char* descr, const Dims& shape) {
 void WriteNpy(const std::string& path, const Type& type, std::span<const char> bytes) {
   STATOR_CHECK(static_cast<int64_t>(bytes.size()) == type.Bytes(), bytes.size(), " bytes for ",
                type.ToString());
-  OutputFile file(path);
+  std::string text;
   if (const char* name = NumpyName(type.dtype)) {
-    file.WriteText(Header(name, type.shape));
-    file.Write(bytes);
+    text = Header(name, type.shape);
+    text.append(bytes.begin(), bytes.end());
   } else {
     const Tensor tensor = Tensor::FromBytes(type, bytes.data());
-    std::vector<char> wide(tensor.f.size() * sizeof(float));
-    for (size_t i = 0; i < tensor.f.size(); ++i) {
-      const auto v = static_cast<float>(tensor.f[i]);
-      std::memcpy(wide.data() + i * sizeof v, &v, sizeof v);
+    text = Header("<f4", type.shape);
+    for (const double wide : tensor.f) {
+      const auto v = static_cast<float>(wide);
+      text.append(reinterpret_cast<const char*>(&v), sizeof v);
     }
-    file.WriteText(Header("<f4", type.shape));
-    file.Write(wide);
   }
-  file.Close();
+  WriteFileAtomically(path, text);
 }
 
 }  // namespace stator

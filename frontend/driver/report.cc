@@ -66,7 +66,7 @@ Report::Report(const Options& options) : options_(options) {
   }
   if (options_.metrics_path.empty()) return;
   if (options_.first_step > 0) KeepUpTo(options_.metrics_path, options_.first_step);
-  metrics_ = std::fopen(options_.metrics_path.c_str(), options_.first_step > 0 ? "a" : "w");
+  metrics_ = std::fopen(options_.metrics_path.c_str(), "a");
   if (!metrics_) {
     Fail(ErrorCode::kIo, "cannot write ", options_.metrics_path, ": ", std::strerror(errno));
   }
@@ -163,8 +163,18 @@ void Report::Evaluation(int64_t step, double loss, double bigram) {
 }
 
 void Report::Record(const std::string& json_line) {
-  std::fprintf(metrics_, "%s\n", json_line.c_str());
-  std::fflush(metrics_);
+  // An earlier run's lines stay until this one has something to say.
+  const bool fresh = !recorded_ && options_.first_step == 0;
+  const bool written = (!fresh || ftruncate(fileno(metrics_), 0) == 0) &&
+                       std::fprintf(metrics_, "%s\n", json_line.c_str()) > 0 &&
+                       std::fflush(metrics_) == 0;
+  recorded_ = true;
+  if (written) return;
+  // A full disk is no reason to lose what was trained so far.
+  Line(StrCat("cannot write ", options_.metrics_path, ": ", std::strerror(errno),
+              "; it gets no more lines of this run"));
+  std::fclose(metrics_);
+  metrics_ = nullptr;
 }
 
 }  // namespace stator

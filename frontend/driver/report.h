@@ -49,7 +49,8 @@ class Report {
   Options options_;
   bool terminal_ = false;
   bool moving_line_ = false;
-  FILE* metrics_ = nullptr;
+  FILE* metrics_ = nullptr;  // null: none, or given up
+  bool recorded_ = false;
   double mean_seconds_ = 0;  // of the updates so far, with the recent ones weighing more
   double last_progress_ = 0;
 };

@@ -11,7 +11,13 @@ namespace {
 void Apply(TrainConfig& config, const ConfigSources& sources) {
   if (!sources.toml.empty()) LoadToml(config, sources.toml);
   for (const auto& [key, values] : sources.flags) {
-    SetConfigText(config, key, Join(values, "\n"), "--" + key);
+    const std::string where = "--" + key;
+    const ConfigKey* known = FindConfigKey(key);
+    if (known != nullptr && std::holds_alternative<StringList TrainConfig::*>(known->field)) {
+      SetConfig(config, key, values, where);
+    } else {
+      SetConfigText(config, key, Join(values, "\n"), where);
+    }
   }
 }
 
@@ -22,7 +28,17 @@ bool FromCheckpoint(const ConfigKey& key) {
   return std::find(std::begin(kToday), std::end(kToday), key.name) == std::end(kToday);
 }
 
-TrainConfig OverCheckpoint(const ConfigSources& sources, const TrainConfig& asked) {
+bool IsF16(std::string_view dtype) { return dtype == "f16" || dtype == "float16"; }
+
+// Whether a run cannot go on from states of `then` with `now`: their names or meaning hang on it, or
+// it says only how a run begins.
+bool IsOfTheStart(const ConfigKey& key, std::string_view now, std::string_view then) {
+  if (key.name == "dtype") return IsF16(now) != IsF16(then);  // f16 alone has a loss scale
+  return key.name == "optimizer" || key.name == "loss_scale" || key.name == "init_from";
+}
+
+// `resumes`: every state is to be restored, and not the parameters alone.
+TrainConfig OverCheckpoint(const ConfigSources& sources, const TrainConfig& asked, bool resumes) {
   const std::string directory = FindCheckpoint(asked.out_dir);
   if (directory.empty()) {
     Fail(ErrorCode::kInvalidArgument, "out_dir: there is no checkpoint in ", asked.out_dir);
@@ -42,6 +58,11 @@ TrainConfig OverCheckpoint(const ConfigSources& sources, const TrainConfig& aske
     if (key.group == ConfigGroup::kModel && key.name != "dropout") {
       Fail(ErrorCode::kInvalidArgument, key.name, ": ", now, " is asked for, ", then, " is in ",
            directory);
+    }
+    if (resumes && IsOfTheStart(key, now, then)) {
+      Fail(ErrorCode::kInvalidArgument, key.name, ": ", now, " is asked for, a run of '", then,
+           "' is in ", directory, "; a new run can begin with its weights: --init_from ", directory,
+           "/model.safetensors");
     }
     if (key.group != ConfigGroup::kRun && key.group != ConfigGroup::kSample) {
       config.notes.push_back(StrCat(key.name, " is ", now, ", it was ", then));
@@ -69,14 +90,14 @@ bool ApplyLargerModel(TrainConfig& config) {
 TrainConfig ResolveConfig(const ConfigSources& sources) {
   TrainConfig config;
   Apply(config, sources);
-  if (config.resume) config = OverCheckpoint(sources, config);
+  if (config.resume) config = OverCheckpoint(sources, config, /*resumes=*/true);
   return config;
 }
 
 TrainConfig ResolveForCheckpoint(const ConfigSources& sources) {
   TrainConfig asked;
   Apply(asked, sources);
-  return OverCheckpoint(sources, asked);
+  return OverCheckpoint(sources, asked, /*resumes=*/false);
 }
 
 std::string ApplyDeviceDefaults(TrainConfig& config, const Target& target) {

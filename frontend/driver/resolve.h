@@ -20,7 +20,8 @@ struct ConfigSources {
 };
 
 // Throws `Error` (kInvalidArgument) for a bad key or value, for --resume without a checkpoint, and
-// for a resumed model that differs from the checkpoint's.
+// for a resumed model or what its states hang on (the optimizer, f16's loss scale) that differ from
+// the checkpoint's.
 TrainConfig ResolveConfig(const ConfigSources& sources);
 // The same for reading a checkpoint back: it must be there, and gives the model.
 TrainConfig ResolveForCheckpoint(const ConfigSources& sources);

@@ -1,17 +1,11 @@
-// Where token ids come from: bytes of text in memory, mapped token files, and what a bigram model
-// would make of them.
+// Where token ids come from: bytes of text in memory, token files, and what a bigram model would
+// make of them.
 #include "frontend/driver/data.h"
+#include "frontend/driver/file.h"
 #include "ir/base/error.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 
 namespace stator {
 namespace {
@@ -32,69 +26,54 @@ class TextTokens : public Tokens {
   std::string text_;
 };
 
-class MappedTokens : public Tokens {
+// Read where a batch asks, and not mapped: a file that is cut while a run reads it is an error then,
+// and not a signal.
+class FileTokens : public Tokens {
  public:
-  MappedTokens(const std::string& path, TokenWidth width) : path_(path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) Fail(ErrorCode::kIo, "cannot open ", path, ": ", std::strerror(errno));
-    struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
-      close(fd);
-      Fail(ErrorCode::kIo, path, " is empty or not a regular file");
-    }
-    bytes_ = info.st_size;
-    map_ = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
-    const int error = errno;
-    close(fd);
-    if (map_ == MAP_FAILED) Fail(ErrorCode::kIo, "cannot map ", path, ": ", std::strerror(error));
-    try {
-      FindTokens(width);
-    } catch (...) {
-      munmap(map_, bytes_);
-      throw;
-    }
+  FileTokens(const std::string& path, TokenWidth width) : file_(path) {
+    if (file_.size() == 0) Fail(ErrorCode::kIo, path, " is empty");
+    FindTokens(width);
   }
-  ~MappedTokens() override { munmap(map_, bytes_); }
-  MappedTokens(const MappedTokens&) = delete;
 
   int64_t size() const override { return count_; }
   void Read(int64_t start, int64_t count, int32_t* out) const override {
+    const int64_t at = first_ + start * width_;
     if (width_ == 2) {
-      const auto* ids = static_cast<const uint16_t*>(first_) + start;
-      for (int64_t i = 0; i < count; ++i) out[i] = ids[i];
+      std::vector<uint16_t> ids(static_cast<size_t>(count));
+      file_.Read(at, {reinterpret_cast<char*>(ids.data()), ids.size() * 2});
+      std::copy(ids.begin(), ids.end(), out);
     } else {
       // An id past 2^31 turns negative, which the executor's range check then refuses.
-      std::memcpy(out, static_cast<const uint32_t*>(first_) + start, count * 4);
+      file_.Read(at, {reinterpret_cast<char*>(out), static_cast<size_t>(count) * 4});
     }
   }
 
  private:
   void FindTokens(TokenWidth width) {
     width_ = width == TokenWidth::kU16 ? 2 : 4;
-    first_ = map_;
-    int64_t bytes = bytes_;
-    const auto* header = static_cast<const int32_t*>(map_);
-    if (bytes_ >= kHeaderBytes && (header[0] == kGpt2Magic || header[0] == kLlama3Magic)) {
+    int64_t bytes = file_.size();
+    int32_t header[3] = {};
+    if (bytes >= kHeaderBytes) file_.Read(0, {reinterpret_cast<char*>(header), sizeof header});
+    if (header[0] == kGpt2Magic || header[0] == kLlama3Magic) {
       width_ = header[0] == kGpt2Magic ? 2 : 4;
-      first_ = static_cast<const char*>(map_) + kHeaderBytes;
+      first_ = kHeaderBytes;
       bytes -= kHeaderBytes;
       if (bytes != int64_t{header[2]} * width_) {
-        Fail(ErrorCode::kParse, path_, ": the header names ", header[2], " tokens, the file holds ",
-             bytes / width_);
+        Fail(ErrorCode::kParse, file_.path(), ": the header names ", header[2],
+             " tokens, the file holds ", bytes / width_);
       }
     }
     if (bytes % width_ != 0) {
-      Fail(ErrorCode::kParse, path_, ": ", bytes, " bytes are no whole number of ", width_,
+      Fail(ErrorCode::kParse, file_.path(), ": ", bytes, " bytes are no whole number of ", width_,
            "-byte tokens");
     }
     count_ = bytes / width_;
   }
 
-  std::string path_;
-  void* map_ = nullptr;
-  const void* first_ = nullptr;
-  int64_t bytes_ = 0, count_ = 0;
-  int width_ = 2;
+  InputFile file_;
+  int64_t first_ = 0;  // byte
+  int64_t count_ = 0;
+  int width_ = 2;  // bytes
 };
 
 // Counts of byte pairs, by 256 * first + second.
@@ -117,7 +96,7 @@ std::shared_ptr<const Tokens> ByteTokens(std::string text) {
 }
 
 std::shared_ptr<const Tokens> TokenFile(const std::string& path, TokenWidth width) {
-  return std::make_shared<MappedTokens>(path, width);
+  return std::make_shared<FileTokens>(path, width);
 }
 
 BigramEntropy ByteBigramEntropy(const Tokens& train, const Tokens& val) {

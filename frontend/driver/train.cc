@@ -2,6 +2,7 @@
 
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/data.h"
+#include "frontend/driver/file.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/models.h"
 #include "frontend/driver/pretrained.h"
@@ -16,7 +17,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 
 namespace stator {
 namespace {
@@ -92,7 +92,7 @@ TrainResult TrainingRun::Run() {
       CompileTraining(config_, *device_.target, data_.bytes, {}, /*keep_graphs=*/watches);
   if (watches) watch_ = std::make_unique<Watch>(planned.compiled, watch_options_);
   const Plan plan = std::move(planned.compiled.plan);
-  std::filesystem::create_directories(config_.out_dir);
+  CreateDirectories(config_.out_dir);
   report_ = std::make_unique<Report>(Report::Options{
       .max_iters = config_.max_iters,
       .log_interval = config_.log_interval,
@@ -119,6 +119,10 @@ TrainResult TrainingRun::Run() {
                       StrCat(checkpoint, " is of an earlier run; this run's first checkpoint ",
                              "replaces it (--resume would go on from it)"));
     }
+  }
+  if (watch_ != nullptr && watch_->Next(result_.iteration) > config_.max_iters) {
+    report_->Header("note", StrCat("nothing is watched: the first look would be after update ",
+                                   watch_->Next(result_.iteration), ", --every says how often"));
   }
   const InterruptScope interrupts;
   Loop();

@@ -11,7 +11,12 @@ namespace {
 std::vector<std::string> ParseFigures(const std::string& text) {
   const std::vector<std::string> known = FigureNames();
   std::vector<std::string> names = Split(text, ',');
-  for (const std::string& name : names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string& name = names[i];
+    if (std::find(names.begin(), names.begin() + static_cast<ptrdiff_t>(i), name) !=
+        names.begin() + static_cast<ptrdiff_t>(i)) {
+      Fail(ErrorCode::kInvalidArgument, "watch: '", name, "' is named twice in '", text, "'");
+    }
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     Fail(ErrorCode::kInvalidArgument, "watch: '", name, "' is not one of ", Join(known, ", "),
          DidYouMean(name, known));

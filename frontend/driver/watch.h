@@ -32,6 +32,8 @@ class Watch {
   Watch(CompiledModel& compiled, const WatchOptions& options);
 
   bool Wants(int64_t update) const { return update % every_ == 0; }  // 1 is the first
+  // The first update after `update` that it wants.
+  int64_t Next(int64_t update) const { return (update / every_ + 1) * every_; }
   // One update that waits for nothing else in flight. Of several micro-batches the first is
   // watched.
   Metrics Step(Trainer& trainer, const std::vector<Feed>& micro_batches,

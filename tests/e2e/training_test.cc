@@ -90,6 +90,45 @@ TEST_F(Training, a_resumed_run_says_what_it_changes_and_keeps_the_model) {
   EXPECT_EQ(resume("max_iters", "5").notes, StringList{"max_iters is 5, it was 2"});
   EXPECT_EQ(resume("device", "cpu").notes, StringList{});
   EXPECT_HAS(ErrorOf([&] { resume("n_layer", "2"); }), "n_layer: 2 is asked for, 1 is in");
+  // What states hang on, and what says only how a run begins.
+  EXPECT_HAS(ErrorOf([&] { resume("optimizer", "sgd"); }), "optimizer: sgd is asked for");
+  EXPECT_HAS(ErrorOf([&] { resume("dtype", "f16"); }), "dtype: f16 is asked for");
+  EXPECT_EQ(resume("dtype", "bf16").notes, StringList{"dtype is bf16, it was f32"});
+  EXPECT_HAS(ErrorOf([&] { resume("loss_scale", "2"); }), "loss_scale: 2.0 is asked for");
+  EXPECT_HAS(ErrorOf([&] { resume("init_from", "w"); }), "--init_from " + config.out_dir);
+  EXPECT_EQ(ErrorOf([&] {
+              ResolveForCheckpoint(
+                  {.toml = "", .flags = {{"out_dir", {config.out_dir}}, {"dtype", {"f16"}}}});
+            }),
+            "");
+}
+
+TEST_F(Training, a_run_that_never_begins_keeps_the_metrics_of_the_one_before) {
+  TrainConfig config = SmallConfig(dir_, "kept");
+  config.max_iters = 2, config.warmup_iters = 1;
+  RunTraining(config);
+  const std::vector<Step> steps = ReadSteps(config.out_dir);
+  EXPECT_EQ(steps.size(), 2u);
+  config.init_from = dir_ / "missing.safetensors";
+  EXPECT_HAS(ErrorOf([&] { RunTraining(config); }), "missing.safetensors");
+  EXPECT_EQ(ReadSteps(config.out_dir), steps);
+  config.init_from = "";
+  RunTraining(config);
+  EXPECT_EQ(ReadSteps(config.out_dir), steps);
+}
+
+TEST_F(Training, few_updates_and_none_have_a_schedule) {
+  for (const char* schedule : {"cosine", "linear", "wsd", "constant"}) {
+    for (const int64_t updates : {0, 1}) {
+      TrainConfig config = SmallConfig(dir_, StrCat(schedule, updates));
+      config.schedule = schedule;
+      config.max_iters = updates, config.warmup_iters = 0;
+      EXPECT_EQ(RunTraining(config).iteration, updates) << schedule;
+    }
+  }
+  TrainConfig config = SmallConfig(dir_, "warm");
+  config.max_iters = 4, config.warmup_iters = 4;
+  EXPECT_HAS(ErrorOf([&] { RunTraining(config); }), "4 updates of warm-up do not fit before");
 }
 
 TEST_F(Training, a_text_shorter_than_a_block_is_refused) {

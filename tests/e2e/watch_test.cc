@@ -92,6 +92,7 @@ TEST_P(WatchTest, says_what_is_near_a_name_that_nothing_has) {
   EXPECT_HAS(error("nothing_like_it"), "names, such as ");
   EXPECT_HAS(error("h.0/attn:absmx"),
              "'absmx' is not one of absmax, rms, mean, min, max, nonfinite");
+  EXPECT_HAS(error("h.0/attn:rms,rms"), "'rms' is named twice");
 }
 
 TEST_P(WatchTest, probe_writes_what_was_watched) {
@@ -125,6 +126,8 @@ TEST_P(WatchTest, probe_writes_what_was_watched) {
 TEST_P(WatchTest, probe_writes_one_value_only) {
   const ProbeOptions options{.tensor = "h.*/attn/core", .output = dir_ / "x.npy"};
   EXPECT_HAS(ErrorOf([&] { RunProbe(Config("out"), options); }), "matches 2 values");
+  const ProbeOptions folder{.tensor = "h.0/attn/core", .output = dir_.path()};
+  EXPECT_HAS(ErrorOf([&] { RunProbe(Config("out"), folder); }), "it is a folder");
 }
 
 }  // namespace

@@ -112,6 +112,7 @@ TEST_F(Checkpoint, a_failed_save_leaves_the_old_one_loadable) {
   executor->fails_at = "w.m";
   info_.iteration = 8;
   EXPECT_HAS(ErrorOf([&] { SaveCheckpoint(*executor, info_, out_); }), "no space left");
+  EXPECT_FALSE(fs::exists(out_ + "/.tmp-step-00000008"));  // nor takes more of a full disk
   auto fresh = New();
   RestoreCheckpoint(*fresh, FindCheckpoint(out_), Restore::kEverything);
   float w = 0;

@@ -138,7 +138,7 @@ TEST(Config, sizes_have_units) {
   EXPECT_EQ(bytes("1000"), 1000);
   EXPECT_EQ(bytes("24GiB"), int64_t{24} << 30);
   EXPECT_EQ(bytes("0.5 MiB"), 1 << 19);
-  for (const char* bad : {"24GB", "GiB", "-1GiB", "0", "1e30GiB", "24GiBs"}) {
+  for (const char* bad : {"24GB", "GiB", "-1GiB", "0", "0.5", "1e30GiB", "24GiBs"}) {
     EXPECT_HAS(ErrorOf([&] { bytes(bad); }), "is no size such as 24GiB");
   }
 }
@@ -158,6 +158,19 @@ TEST(Config, resuming_without_a_checkpoint_is_refused) {
         ResolveConfig({.toml = "", .flags = {{"resume", {"true"}}, {"out_dir", {dir / "o"}}}});
       }),
       "there is no checkpoint in");
+}
+
+// A checkpoint could not keep them, and would say so only when hours of training are to be saved.
+TEST(Config, texts_are_what_a_checkpoint_can_keep) {
+  EXPECT_HAS(ErrorOfText("prompt", "caf\xe9"), "is not UTF-8");
+  EXPECT_HAS(ErrorOfText("data", "a.txt\ncaf\xe9.txt"), "is not UTF-8");
+  EXPECT_EQ(ErrorOfText("data", "caf\xc3\xa9.txt"), "");
+  const auto list = [](const StringList& names) {
+    return ErrorOf([&] { ResolveConfig({.toml = "", .flags = {{"data", names}}}); });
+  };
+  EXPECT_EQ(list({""}), "data: '' is not a name: it is empty (--data)");
+  EXPECT_HAS(list({"a\nb"}), "is not on one line");
+  EXPECT_EQ(list({"a", "b"}), "");
 }
 
 }  // namespace

@@ -91,6 +91,16 @@ TEST(Data, token_files_are_read_raw_or_after_a_header) {
   EXPECT_HAS(ErrorOf([&] { TokenFile(dir / "odd.bin", TokenWidth::kU16); }), "no whole number");
 }
 
+TEST(Data, a_token_file_that_shrinks_while_it_is_read_is_an_error) {
+  TempDir dir;
+  const std::string path = dir / "x.bin";
+  WriteFileAtomically(path, std::string(100'000, 'x'));
+  const auto tokens = TokenFile(path, TokenWidth::kU16);
+  std::filesystem::resize_file(path, 10);
+  std::vector<int32_t> ids(100);
+  EXPECT_HAS(ErrorOf([&] { tokens->Read(40'000, 100, ids.data()); }), "x.bin ends early");
+}
+
 TEST(Data, text_and_token_files_do_not_mix) {
   TempDir dir;
   WriteFileAtomically(dir / "a", "abc");
@@ -101,6 +111,13 @@ TEST(Data, text_and_token_files_do_not_mix) {
                LoadDataset(options);
              }),
              "give one kind");
+  EXPECT_HAS(ErrorOf([&] {
+               DataOptions options;
+               options.files = {dir / "a"};
+               options.val_files = {dir / "b.bin"};
+               LoadDataset(options);
+             }),
+             "a is text and ");
 }
 
 TEST(Data, missing_files_are_named) {
