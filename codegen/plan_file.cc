@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "codegen/plan_fbs.h"
@@ -22,8 +23,15 @@ std::string HashOf(std::string_view bytes) {
   return out;
 }
 
-// Readers of `path` see the old file or the new one, never a part; also after a power cut.
-void WriteFile(const std::string& path, std::string_view bytes) {
+// Readers of `path` see the old file or the new one, never a part; also after a power cut. Nothing
+// but a regular file is replaced: to rename over a device would take its name away.
+void WriteFile(const std::string& asked, std::string_view bytes) {
+  namespace fs = std::filesystem;
+  const bool there = fs::exists(asked);
+  if (there && !fs::is_regular_file(asked)) {
+    Fail(ErrorCode::kIo, "cannot write ", asked, ": it is not a regular file");
+  }
+  const std::string path = there ? fs::canonical(asked).string() : asked;  // behind a link
   const std::string temporary = StrCat(path, ".tmp.", getpid());
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   bool ok = fd >= 0;

@@ -1,6 +1,7 @@
 #include "frontend/cli/command_line.h"
 
 #include <algorithm>
+#include <charconv>
 #include <sstream>
 
 #include "frontend/cli/version.h"
@@ -43,6 +44,21 @@ std::string HelpText(const ConfigKey& key) {
   return text;
 }
 
+constexpr int64_t kMostUpdates = 1'000'000'000'000;
+
+// An integer from `least` to kMostUpdates. CLI11's own checks go through doubles, and its conversion
+// takes what is too large as the largest integer.
+CLI::Validator Between(int64_t least) {
+  const auto check = [least](const std::string& text) -> std::string {
+    int64_t v = 0;
+    const char* end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, v);
+    if (error == std::errc() && at == end && v >= least && v <= kMostUpdates) return "";
+    return StrCat("'", text, "' is not an integer from ", least, " to ", kMostUpdates);
+  };
+  return CLI::Validator(check, "INTEGER");
+}
+
 // Every configuration key as a flag of `app`; values land in `flags`, in the order of the command line.
 void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
   for (const ConfigKey& key : ConfigKeys()) {
@@ -63,7 +79,7 @@ void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
       option->type_name(list ? "FILE..." : std::holds_alternative<std::string TrainConfig::*>(key.field)
                                                ? "TEXT" : "NUMBER");
       if (list) {
-        option->expected(1, CLI::detail::expected_max_vector_size);
+        option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
       } else {
         option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       }
@@ -84,12 +100,12 @@ void AddProfileCommand(CLI::App& app, CommandLine& out) {
   CLI::App& profile = AddConfigCommand(
       app, "profile", "time every step of an update against what the device can do", out);
   ProfileOptions& o = out.profile;
-  profile.add_option("--compare", o.compare, "variants to time, the first one in full: fused,unfused [fused]")
+  profile.add_option("--compare", o.compare, "variants to time, the first one in full: fused,unfused [what --fuse says]")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"fused", "unfused"}));
-  profile.add_option("--steps", o.steps, "updates to time [20]")->check(CLI::PositiveNumber);
-  profile.add_option("--warmup", o.warmup, "updates to run before [3]")->check(CLI::NonNegativeNumber);
+  profile.add_option("--steps", o.steps, "updates to time [20]")->check(Between(1));
+  profile.add_option("--warmup", o.warmup, "updates to run before [3]")->check(Between(0));
   profile.add_option("--html", o.html, "write a page with roofline, timeline and tables");
   profile.add_option("--trace", o.trace, "write one update as a trace for Perfetto or chrome://tracing");
   profile.add_option("--json", o.json, "write every figure");
@@ -135,7 +151,8 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
       ->allow_extra_args(false)
       ->type_name("PATTERN");
   train.add_option("--every", out.watch.every, "updates from one look at the watched values to the next [100]")
-      ->check(CLI::PositiveNumber);
+      ->check(Between(1))
+      ->needs(train.get_option("--watch"));
   AddConfigCommand(app, "sample", "print text drawn from the model in out_dir", out);
   CLI::App& plan = AddConfigCommand(app, "plan", "compile, and say what the plan holds", out);
   plan.add_option("--gpu", out.gpu, "plan for a GPU that is not here: h200, h100, a100, l4");
@@ -144,8 +161,8 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   plan.add_option("--dump", out.dump, "write every program's text after every pass to a folder");
   plan.add_flag("--steps", out.steps, "list every step");
   CLI::App& check = AddConfigCommand(app, "check", "compare fused, unfused and interpreted updates, value by value", out);
-  check.add_option("--steps", out.check.steps, "updates to compare [3]")->check(CLI::NonNegativeNumber);
-  check.add_option("--after", out.check.after, "updates to run before [0]")->check(CLI::NonNegativeNumber);
+  check.add_option("--steps", out.check.steps, "updates to compare [3]")->check(Between(0));
+  check.add_option("--after", out.check.after, "updates to run before [0]")->check(Between(0));
   check.add_option("--reference", out.check.reference, "ask the interpreter: auto (where it is quick), yes, no")
       ->check(CLI::IsMember({"auto", "yes", "no"}));
   AddProfileCommand(app, out);
@@ -153,7 +170,7 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   probe.add_option("--tensor", out.probe.tensor, "its name or a pattern: h.3/attn, 'backward/h.*/mlp/up/matmul'")
       ->required();
   probe.add_option("-o,--output", out.probe.output, "write it to a .npy file");
-  probe.add_option("--after", out.probe.after, "updates to run before [0]")->check(CLI::NonNegativeNumber);
+  probe.add_option("--after", out.probe.after, "updates to run before [0]")->check(Between(0));
   CLI::App& tune = AddConfigCommand(app, "tune", "time GEMM algorithms for a model on this GPU, and keep the choices", out);
   tune.add_option("-o,--output", out.output, "tuning file to write or add to")->required();
   CLI::App& doctor = *app.add_subcommand("doctor", "say what was found, what is missing, what cannot work");

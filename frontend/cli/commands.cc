@@ -13,7 +13,6 @@
 #include "ir/text.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <map>
 
 namespace stator {
@@ -47,7 +46,7 @@ class Dump {
   explicit Dump(std::string folder) : folder_(std::move(folder)) {}
   void operator()(const std::string& program, const std::string& pass, const Graph& graph) {
     const std::string folder = StrCat(folder_, "/", program);
-    std::filesystem::create_directories(folder);
+    CreateDirectories(folder);
     OutputFile file(StrCat(folder, "/", Format("%02d-", counts_[program]++), pass, ".ir"));
     file.WriteText(PrintGraph(graph));
     file.Close();

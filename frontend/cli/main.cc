@@ -5,6 +5,7 @@
 #include "ir/base/error.h"
 
 #include <cstdio>
+#include <new>
 
 int main(int argc, char** argv) {
   try {
@@ -14,6 +15,10 @@ int main(int argc, char** argv) {
       return line.exit_code;
     }
     return stator::RunCommand(line);
+  } catch (const std::bad_alloc&) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "stator: out of host memory; a smaller model, batch_size or block_size takes less\n");
+    return 1;
   } catch (const std::exception& e) {
     std::fflush(stdout);
     std::fprintf(stderr, "stator: %s\n", e.what());

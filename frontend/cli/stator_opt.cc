@@ -13,6 +13,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -49,7 +50,7 @@ void Declare(CLI::App& app, Arguments& a) {
   app.add_option("--keep-f32", a.keep_f32, "for mixed-precision: scope globs")
       ->delimiter(',')
       ->allow_extra_args(false);
-  app.add_option("--micro-batches", a.micro_batches, "for autodiff");
+  app.add_option("--micro-batches", a.micro_batches, "for autodiff")->check(CLI::Range(1, 1 << 20));
   app.add_option("--optimizer", a.optimizer, "for apply-optimizer: sgd, adamw or lion, as they come")
       ->check(CLI::IsMember({"sgd", "adamw", "lion"}));
   app.add_flag("--no-fuse", a.unfused, "for fuse-regions: one region a node");
@@ -67,6 +68,7 @@ std::string ReadAll(const std::string& file) {
     text << std::cin.rdbuf();
     return text.str();
   }
+  if (std::filesystem::is_directory(file)) Fail(ErrorCode::kIo, file, " is a folder");
   std::ifstream in(file);
   if (!in) Fail(ErrorCode::kIo, "cannot read ", file);
   text << in.rdbuf();
@@ -105,6 +107,10 @@ std::string EmitText(const Graph& graph, const Target& target, const std::string
 }
 
 void Run(const Arguments& a) {
+  if (a.emit != "ir" && !a.passes.empty() && a.passes.back() != "plan-memory") {
+    Fail(ErrorCode::kInvalidArgument, "emit: a plan needs places in memory: end --pass with ",
+         "plan-memory, or leave --pass out");
+  }
   const std::unique_ptr<Graph> graph = ParseGraph(ReadAll(a.file));
   PassOptions options = OptionsOf(a);
   std::unique_ptr<Target> target;
@@ -149,7 +155,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     arguments.list ? stator::List() : stator::Run(arguments);
-  } catch (const stator::Error& e) {
+  } catch (const std::exception& e) {
     std::cerr << "stator-opt: " << e.what() << "\n";
     return 1;
   }

@@ -2,6 +2,7 @@
 
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/data.h"
+#include "frontend/driver/file.h"
 #include "frontend/driver/format.h"
 #include "frontend/driver/npy.h"
 #include "frontend/driver/train.h"
@@ -37,6 +38,7 @@ void RunProbe(TrainConfig config, const ProbeOptions& options) {
   ValidateConfig(config);
   if (options.after < 0)
     Fail(ErrorCode::kInvalidArgument, "after: ", options.after, " is negative");
+  if (!options.output.empty()) CheckWritable(options.output);
   const Device device = ChooseDevice(config.device);
   const Dataset data = LoadDataset(MakeDataOptions(config));
   const BatchSource batches(data.train, config.batch_size, config.block_size, "training");

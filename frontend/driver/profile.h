@@ -10,9 +10,11 @@
 
 namespace stator {
 
+inline constexpr int64_t kMostProfiledUpdates = 100'000;  // all their times are kept
+
 struct ProfileOptions {
-  StringList compare = {"fused"};  // "fused", "unfused"; the first one is reported in full
-  int64_t steps = 20, warmup = 3;  // updates: timed; before that
+  StringList compare = {};  // "fused", "unfused": the first one in full; none: as config.fuse says
+  int64_t steps = 20, warmup = 3;                // updates: timed; before that
   std::string html = {}, trace = {}, json = {};  // files to write; "": none
   FILE* out = stdout;
 };

@@ -24,10 +24,11 @@ class CommandLineTest : public testing::Test {
     if (!std::filesystem::exists(program_)) GTEST_SKIP() << program_ << " is not built";
   }
   // `arguments` go through a shell.
-  Outcome Run(const std::string& arguments) {
+  Outcome Run(const std::string& arguments) { return Run(program_, arguments); }
+  Outcome Run(const std::string& program, const std::string& arguments) {
     Outcome result;
     const std::string errors = dir_ / "stderr";
-    FILE* pipe = popen(StrCat(program_, " ", arguments, " 2>", errors, " </dev/null").c_str(), "r");
+    FILE* pipe = popen(StrCat(program, " ", arguments, " 2>", errors, " </dev/null").c_str(), "r");
     STATOR_CHECK(pipe, "popen");
     std::array<char, 4096> chunk;
     while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), pipe)) {
@@ -103,6 +104,46 @@ TEST_F(CommandLineTest, help_names_every_key) {
   EXPECT_EQ(help.status, 0);
   for (const ConfigKey& key : ConfigKeys()) EXPECT_HAS(help.out, StrCat("--", key.name));
   EXPECT_HAS(Run("--version").out, "stator 0.1.0");
+}
+
+TEST_F(CommandLineTest, whole_numbers_are_in_range_or_refused) {
+  for (const char* arguments : {"profile --steps 0", "profile --steps 99999999999999999999",
+                                "probe --tensor x --after -1", "train --watch x --every 1e3"}) {
+    const Outcome result = Run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_HAS(result.err, "is not an integer from ");
+  }
+  EXPECT_HAS(Run("train --every 2").err, "--every requires --watch");
+}
+
+TEST_F(CommandLineTest, several_files_follow_one_flag) {
+  const std::string text = SmallConfig(dir_, "two").data[0];
+  const Outcome two = Run(StrCat("train", Small("two"), " ", text, " --data ", text));
+  EXPECT_EQ(two.status, 1);  // a text where the configuration stands
+  const Outcome train = Run(StrCat("train --max_iters 1 --device cpu --n_layer 1 --n_embd 32 ",
+                                   "--block_size 32 --batch_size 8 --eval_iters 1 --sample_tokens 0 ",
+                                   "--out_dir ", dir_ / "two", " --data ", text, " ", text));
+  EXPECT_EQ(train.status, 0) << train.err;
+  EXPECT_HAS(train.out, "2 files from ");
+}
+
+TEST_F(CommandLineTest, a_watch_that_never_looks_is_told) {
+  const Outcome train = Run("train" + Small("w") + " --watch 'h.*/attn' --every 9");
+  EXPECT_EQ(train.status, 0) << train.err;
+  EXPECT_HAS(train.out, "nothing is watched: the first look would be after update 9");
+}
+
+TEST_F(CommandLineTest, stator_opt_says_what_it_cannot_do) {
+  const std::string opt = std::string(STATOR_BINARY_DIR) + "/stator-opt";
+  if (!std::filesystem::exists(opt)) GTEST_SKIP() << opt << " is not built";
+  const std::string file = dir_ / "g.ir";
+  WriteFileAtomically(file, "graph @f(%x: f32[4]) -> f32[4] {\n  %0 = neg(%x) : f32[4]\n  return %0\n}\n");
+  EXPECT_EQ(Run(opt, "--emit plan " + file).status, 0);
+  const Outcome early = Run(opt, "--emit plan --pass canonicalize " + file);
+  EXPECT_EQ(early.status, 1);
+  EXPECT_HAS(early.err, "end --pass with plan-memory");
+  EXPECT_HAS(Run(opt, dir_.path()).err, "is a folder");
+  EXPECT_NE(Run(opt, "--micro-batches 0 " + file).status, 0);
 }
 
 }  // namespace

@@ -170,6 +170,19 @@ TEST(Profile, refuses_what_cannot_be_timed) {
   const TrainConfig config = SmallConfig(dir, "out");
   EXPECT_HAS(ErrorOf([&] { RunProfile(config, {.steps = 0}); }), "steps: 0");
   EXPECT_HAS(ErrorOf([&] { RunProfile(config, {.compare = {"fuzed"}}); }), "'fuzed'");
+  EXPECT_HAS(ErrorOf([&] { RunProfile(config, {.compare = {"fused", "fused"}}); }), "named twice");
+  EXPECT_HAS(ErrorOf([&] { RunProfile(config, {.steps = INT64_MAX}); }), "is more than 100000");
+  EXPECT_HAS(ErrorOf([&] { RunProfile(config, {.warmup = INT64_MAX}); }), "warmup: ");
+}
+
+// Before the measurement, not after it.
+TEST(Profile, refuses_files_that_it_could_not_write) {
+  TempDir dir;
+  const TrainConfig config = SmallConfig(dir, "out");
+  EXPECT_HAS(ErrorOf([&] { RunProfile(config, {.html = dir.path()}); }), "it is a folder");
+  EXPECT_HAS(ErrorOf([&] { RunProfile(config, {.trace = dir / "no/t"}); }), "cannot write");
+  EXPECT_HAS(ErrorOf([&] { RunProfile(config, {.html = dir / "x", .json = dir / "x"}); }),
+             "two of json, trace and html are to be written to ");
 }
 
 }  // namespace
