@@ -78,17 +78,18 @@ class Sampler:
         self.thread.join()
 
     def figures(self):
-        """Of the busiest half by power, where the step loop is; the memory's peak is that of all samples."""
+        """Medians where the power is within a fifth of its peak, which is the step loop; the peak of memory is of all."""
         if not self.rows:
             return {}
-        busy = sorted(self.rows, key=lambda r: -r[1])[:max(1, len(self.rows) // 2)]
+        peak = max(r[1] for r in self.rows)
+        busy = [r for r in self.rows if r[1] >= 0.8 * peak]
         return dict(sm_mhz=statistics.median(r[0] for r in busy), watts=round(statistics.median(r[1] for r in busy), 1),
                     device_gib=round(max(r[2] for r in self.rows) / 1024, 2))
 
 
 def run_stator(program, work, steps, extra):
     keys = dict(STATOR_MODELS[work["model"]], batch_size=work["batch"], block_size=work["seq"], vocab_size=work["vocab"],
-                dtype="bf16", device="cuda", max_iters=100000, learning_rate=3e-4, min_lr=3e-5, weight_decay=0.1,
+                dtype="bf16", device="cuda", max_iters=100000, learning_rate=3e-4, schedule="constant", min_lr=3e-4, warmup_iters=0, weight_decay=0.1,
                 beta2=0.95)
     command = [program] + ["%s=%s" % item for item in keys.items()] + extra
     done = subprocess.run(command, input="stream 5\nstream %d\n" % steps, capture_output=True, text=True)

@@ -141,6 +141,8 @@ class CudaWriter {
     RowShape s;
     const int64_t n = space_.row_length();
     s.v = space_.kind == SpaceKind::kRow ? Vector({n, space_.n}) : Vector({n});
+    // Rows too long for registers are bound by arithmetic, which twice the threads hide better.
+    if (space_.kind == SpaceKind::kRow && n > kKeepElements * kRowLanes / 8) s.v = std::min<int64_t>(s.v, 4);
     const int64_t vectors = (n + s.v - 1) / s.v;
     s.p = n <= kRowLanes ? std::min<int64_t>(32, BitCeil(vectors)) : std::min<int64_t>(kRowLanes / s.v, 256);
     if (space_.kind == SpaceKind::kRowColumn) s.p = std::clamp<int64_t>(s.p, 4, 128);  // whole warps of 8 rows

@@ -40,7 +40,8 @@ struct ExecutorOptions {
 // What the device really holds, bytes, measured at load.
 struct MemoryReport {
   int64_t state = 0, arena = 0, io = 0;
-  int64_t libraries = 0;  // handles, workspaces, contexts, modules, captured graphs
+  int64_t libraries = 0;  // handles, workspaces, contexts, modules, captured graphs; by the device's
+                          // free memory, so below 0 when others free theirs meanwhile
 };
 
 using Bytes = std::span<const char>;

@@ -155,7 +155,9 @@ void TrainingRun::PrintHeader(const PlannedModel& planned, double load_seconds) 
   report_->Header("memory",
                   StrCat(FormatBytes(memory.state), " of states, ", FormatBytes(memory.arena),
                          " of scratch, ", FormatBytes(memory.io), " of inputs and outputs, ",
-                         FormatBytes(memory.libraries), " in libraries"));
+                         memory.libraries >= 0
+                             ? FormatBytes(memory.libraries) + " in libraries"
+                             : "libraries not measured: another process freed memory meanwhile"));
   size_t steps = 0;
   for (const Program& p : plan.programs) steps += p.steps.size();
   report_->Header(

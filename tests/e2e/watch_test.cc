@@ -110,7 +110,7 @@ TEST_P(WatchTest, probe_writes_what_was_watched) {
       10 + static_cast<unsigned char>(file[8]) + 256u * static_cast<unsigned char>(file[9]);
   EXPECT_EQ(start % 64, 0u);
   EXPECT_HAS(std::string(file.begin(), file.begin() + static_cast<ptrdiff_t>(start)),
-             "{'descr': '<f4', 'fortran_order': False, 'shape': (8, 32, 2, 16, ), }");
+             "{'descr': '<f4', 'fortran_order': False, 'shape': (8, ");  // heads or tokens next
   ASSERT_EQ(file.size(), start + 4 * 8 * 32 * 2 * 16);
   double absmax = 0, squares = 0;
   for (size_t at = start; at < file.size(); at += 4) {
