@@ -109,7 +109,7 @@ def main():
         ratio_of_minima=result["stator"]["min_ms"] / result["torch"]["min_ms"],
         ratio_of_cpu_medians=result["stator"]["median_cpu_ms"] / result["torch"]["median_cpu_ms"],
         median_of_turn_ratios=statistics.median(ratios), what="stator / torch eager, below 1: Stator is faster",
-        model=CONFIG, threads=args.threads, torch=torch.__version__, fused_adamw=sides["torch"].fused,
+        model=CONFIG, threads=args.threads, torch_version=torch.__version__, fused_adamw=sides["torch"].fused,
         processor=processor(), load_average_before=load, commit=commit, date=time.strftime("%Y-%m-%d"))
     text = json.dumps(result, indent=1)
     print(text)
