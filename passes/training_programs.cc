@@ -172,10 +172,10 @@ void ShareShadows(const std::vector<Graph*>& graphs) {
         const Value next = parameter ? to->FindNextState(parameter.node) : Value{};
         if (!next) continue;
         ShadowOf(*to, parameter, p.node->type().dtype);
-        UpdateShadows(*to);
       }
     }
   }
+  for (Graph* graph : graphs) UpdateShadows(*graph);
 }
 
 }  // namespace stator
