@@ -64,7 +64,8 @@ void CheckSize(const Type& type, const std::string& where) {
   for (const int64_t d : type.shape) {
     if (d == 0) return;
     if (elements > kMostElements / d) {
-      Fail(ErrorCode::kInvalidArgument, where, ": ", type.ToString(), " has more than 2^50 elements");
+      Fail(ErrorCode::kInvalidArgument, where, ": ", type.ToString(),
+           " has more than 2^50 elements");
     }
     elements *= d;
   }
@@ -266,9 +267,10 @@ Node* Graph::AddNode(const std::string& op, std::vector<Value> operands, AttrMap
 void Graph::RemoveUse(Value v, Node* user, int operand) {
   if (!v) return;
   auto& uses = v.node->uses_;
-  const auto it = std::find(uses.begin(), uses.end(), Use{user, operand});
-  STATOR_CHECK(it != uses.end(), "use list out of step at ", user->op().name);
-  uses.erase(it);
+  // From the back: graphs are mostly taken down from their end.
+  const auto it = std::find(uses.rbegin(), uses.rend(), Use{user, operand});
+  STATOR_CHECK(it != uses.rend(), "use list out of step at ", user->op().name);
+  uses.erase(std::next(it).base());
 }
 
 void Graph::SetOperand(Node* node, int i, Value value) {
@@ -280,9 +282,13 @@ void Graph::SetOperand(Node* node, int i, Value value) {
 void Graph::ReplaceAllUses(Value from, Value to) {
   STATOR_CHECK(from.type() == to.type(), "replacing ", from.type().ToString(), " by ",
                to.type().ToString(), " from ", from.node->op().name);
-  const std::vector<Use> uses = from.node->uses_;
+  std::vector<Use> uses = std::move(from.node->uses_);
+  from.node->uses_.clear();
   for (const Use& u : uses) {
-    if (u.node->operands_[u.operand] == from) SetOperand(u.node, u.operand, to);
+    Value& operand = u.node->operands_[u.operand];
+    const bool moves = operand == from;
+    if (moves) operand = to;
+    (moves ? to : from).node->uses_.push_back(u);
   }
   if (from.node->outside_uses_ == 0) return;
   for (size_t i = 0; i < outputs_.size(); ++i) {

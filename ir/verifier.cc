@@ -1,18 +1,19 @@
 #include "ir/verifier.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
 #include "ir/text.h"
+
+#include <algorithm>
 
 namespace stator {
 
 void VerifyGraph(const Graph& graph) {
   std::vector<char> defined(graph.max_id(), 0);
+  std::vector<size_t> reads(graph.max_id(), 0);  // of a node's results by operands
   for (const auto* list : {&graph.inputs(), &graph.states()}) {
     for (const Param& p : *list) defined[p.node->id()] = 1;
   }
-  for (const Node* n : graph.Nodes()) {
+  for (const Node* n = graph.first(); n != nullptr; n = n->next()) {
     for (int i = 0; i < n->num_operands(); ++i) {
       const Value v = n->operand(i);
       if (!v) continue;
@@ -24,9 +25,7 @@ void VerifyGraph(const Graph& graph) {
         Fail(ErrorCode::kInvalidArgument, n->view().Where(), ": operand ", i,
              " names a result that does not exist");
       }
-      const auto& uses = v.node->uses();
-      STATOR_CHECK(std::count(uses.begin(), uses.end(), Use{const_cast<Node*>(n), i}) == 1,
-                   "use list out of step: ", PrintNode(*n));
+      ++reads[v.node->id()];
     }
     Types types;
     if (n->op().infer) {
@@ -35,8 +34,8 @@ void VerifyGraph(const Graph& graph) {
       types = {n->operand(0).type()};
       for (const Value& v : n->operands()) {
         if (v.type() != types[0]) {
-          Fail(ErrorCode::kInvalidArgument, n->view().Where(), ": operand types differ: ",
-               types[0].ToString(), " vs ", v.type().ToString());
+          Fail(ErrorCode::kInvalidArgument, n->view().Where(),
+               ": operand types differ: ", types[0].ToString(), " vs ", v.type().ToString());
         }
       }
     }
@@ -48,6 +47,16 @@ void VerifyGraph(const Graph& graph) {
       }
     }
     defined[n->id()] = 1;
+  }
+  const auto check_uses = [&](const Node& n) {
+    const auto holds = [&](const Use& u) { return u.node->operand(u.operand).node == &n; };
+    STATOR_CHECK(
+        n.uses().size() == reads[n.id()] && std::all_of(n.uses().begin(), n.uses().end(), holds),
+        "use list out of step: ", PrintNode(n));
+  };
+  for (const Node* n = graph.first(); n != nullptr; n = n->next()) check_uses(*n);
+  for (const auto* list : {&graph.inputs(), &graph.states()}) {
+    for (const Param& p : *list) check_uses(*p.node);
   }
   for (const Output& o : graph.outputs()) {
     if (!o.value || !defined[o.value.node->id()]) {
