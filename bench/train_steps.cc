@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <span>
 #include <sstream>
 #include <string>
 
@@ -105,14 +106,7 @@ void Serve(int argc, char** argv) {
   const double start = WallMs();
   TrainConfig config;
   config.device = "cpu", config.dtype = "f32", config.vocab_size = 256;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    const size_t equals = word.find('=');
-    if (equals == std::string_view::npos) {
-      Fail(ErrorCode::kInvalidArgument, "expected key=value, got '", word, "'");
-    }
-    SetConfigText(config, word.substr(0, equals), word.substr(equals + 1), "the command line");
-  }
+  SetConfigWords(config, std::span(argv, argc).subspan(1));
   ValidateConfig(config);
   Steps steps(config);
   steps.First(start);

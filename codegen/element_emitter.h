@@ -28,6 +28,7 @@ class KernelArgs {
   // The same as casts from `void* const* args`.
   std::string Unpacking() const;
   const std::vector<Value>& values() const { return values_; }
+  const std::vector<bool>& writes() const { return writes_; }  // of each, whether the kernel writes it
 
  private:
   std::string Add(Value v, bool write);

@@ -51,7 +51,7 @@ class CudaWriter {
     kernel.body = StrCat("extern \"C\" __global__ void __launch_bounds__(", bounds, ") ", kKernelName, "(",
                          args_.Declaration(), ") {\n  typedef ", parts_.wide_index ? "long long" : "int",
                          " idx_t;\n", body, "}\n");
-    kernel.args = args_.values();
+    kernel.args = args_.values(), kernel.writes = args_.writes();
     kernel.grid = grid_;
     kernel.block = block_;
     return kernel;

@@ -15,6 +15,7 @@ namespace stator {
 struct EmittedKernel {
   std::string body;           // the function, named by kKernelName
   std::vector<Value> args;    // values whose storage the parameters point to, in order
+  std::vector<bool> writes;   // which of them the kernel writes
   int64_t grid = 1;           // blocks (CUDA)
   int block = 1;              // threads a block (CUDA)
 };

@@ -127,20 +127,6 @@ std::string CppBody(const std::string& body, const Table& t, size_t calls) {
 
 }  // namespace
 
-std::vector<bool> WrittenArgs(const std::string& body, Language language, size_t count) {
-  std::vector<bool> written(count, true);
-  if (language == Language::kCuda) {
-    const std::vector<std::string> parameters = Split(Parts(body).parameters);
-    for (size_t i = 0; i < count && i < parameters.size(); ++i) written[i] = !parameters[i].starts_with("const ");
-    return written;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    const size_t at = body.find(StrCat(" a", i, " = ("));
-    if (at != std::string::npos) written[i] = body.compare(at + StrCat(" a", i, " = (").size(), 6, "const ") != 0;
-  }
-  return written;
-}
-
 size_t MostMerged(size_t args) { return kTableBytes / (8 * std::max<size_t>(args, 1)); }
 
 MergedCall MergeCalls(const std::string& body, Language language, std::span<const KernelCall> calls) {

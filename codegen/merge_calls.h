@@ -11,9 +11,6 @@
 
 namespace stator {
 
-// The arguments of a kernel's text, from its parameter list (CUDA) or casts (C++): which are written.
-std::vector<bool> WrittenArgs(const std::string& body, Language language, size_t count);
-
 // How many calls of a kernel of `args` arguments fit one table.
 size_t MostMerged(size_t args);
 

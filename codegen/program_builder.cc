@@ -54,7 +54,7 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph) {
   program_->name = name;
   graph_ = &graph;
   inputs_.clear();
-  arg_bytes_.clear();
+  arguments_.clear();
   for (const Param& p : graph.inputs()) {
     PlanInput input{p.name, p.node->type(), {Space::kIo, AddIo(p.node->type())}};
     input.below = p.node->IntFact(fact::kBelow, 0);
@@ -151,20 +151,22 @@ void PlanBuilder::AddEmitted(std::span<Node* const> nodes, const EmittedKernel& 
   PlanStep& step = AddStep(nodes, std::move(call));
   step.bytes = bytes;
   std::get<KernelCall>(step.work).kernel = KernelIndex(step.name, kernel.body);
-  arg_bytes_.resize(program_->steps.size());
-  for (const Value& v : kernel.args) arg_bytes_.back().push_back(v.type().Bytes());
+  arguments_.resize(program_->steps.size());
+  for (size_t i = 0; i < kernel.args.size(); ++i) {
+    arguments_.back().push_back({kernel.args[i].type().Bytes(), kernel.writes[i]});
+  }
 }
 
-// Steps `a` and `b` call a kernel that writes those arguments: neither writes what the other touches.
-bool PlanBuilder::AreUnrelated(size_t a, size_t b, const std::vector<bool>& written) const {
+// Whether neither of two steps that call a kernel writes what the other touches.
+bool PlanBuilder::AreUnrelated(size_t a, size_t b) const {
   const auto& steps = program_->steps;
   const auto &x = std::get<KernelCall>(steps[a].work), &y = std::get<KernelCall>(steps[b].work);
   for (size_t i = 0; i < x.args.size(); ++i) {
     for (size_t j = 0; j < y.args.size(); ++j) {
-      if (!written[i] && !written[j]) continue;
+      const Argument &of_a = arguments_[a][i], &of_b = arguments_[b][j];
+      if (!of_a.written && !of_b.written) continue;
       const BufferRef &p = x.args[i], &q = y.args[j];
-      if (p.space == q.space && p.offset < q.offset + arg_bytes_[b][j] &&
-          q.offset < p.offset + arg_bytes_[a][i]) {
+      if (p.space == q.space && p.offset < q.offset + of_b.bytes && q.offset < p.offset + of_a.bytes) {
         return false;
       }
     }
@@ -199,17 +201,15 @@ PlanStep PlanBuilder::Merged(std::span<const PlanStep> steps) {
 
 void PlanBuilder::MergeSteps() {
   std::vector<PlanStep>& steps = program_->steps;
-  arg_bytes_.resize(steps.size());
+  arguments_.resize(steps.size());
   std::vector<PlanStep> out;
   std::vector<int> place(steps.size());
-  std::vector<bool> written;  // of the kernel that `first` calls
   const auto joins = [&](size_t first, size_t next) {
     const auto *a = std::get_if<KernelCall>(&steps[first].work), *b = std::get_if<KernelCall>(&steps[next].work);
     if (a == nullptr || b == nullptr || a->kernel != b->kernel || !steps[next].waits.empty()) return false;
     if (steps[first].stream != steps[next].stream || next - first >= MostMerged(a->args.size())) return false;
-    if (next == first + 1) written = WrittenArgs(bodies_[a->kernel], language_, a->args.size());
     for (size_t s = first; s < next; ++s) {
-      if (!AreUnrelated(s, next, written)) return false;
+      if (!AreUnrelated(s, next)) return false;
     }
     return true;
   };

@@ -40,7 +40,7 @@ class PlanBuilder {
   // Makes one call of neighbours that call the same kernel on unrelated buffers.
   void MergeSteps();
   PlanStep Merged(std::span<const PlanStep> steps);
-  bool AreUnrelated(size_t a, size_t b, const std::vector<bool>& written) const;
+  bool AreUnrelated(size_t a, size_t b) const;
   void EmitKernels();
   int64_t AddIo(const Type& type);
 
@@ -49,7 +49,11 @@ class PlanBuilder {
   std::map<std::string, int64_t> state_index_;  // name -> entry
   std::map<std::string, int> kernel_by_body_;
   std::vector<std::string> bodies_;  // by kernel; those that are called at the end become source
-  std::vector<std::vector<int64_t>> arg_bytes_;  // by step of the program: of a kernel's arguments
+  struct Argument {
+    int64_t bytes;
+    bool written;
+  };
+  std::vector<std::vector<Argument>> arguments_;  // by step of the program: of a kernel
   const Graph* graph_ = nullptr;
   Program* program_ = nullptr;
   std::map<const Node*, BufferRef> inputs_;

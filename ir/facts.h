@@ -1,5 +1,8 @@
 // Keys of the facts that passes leave on nodes, printed after `#` in the text form.
+// A new one is named here and gets its kind in ir/facts.cc.
 #pragma once
+
+#include "ir/attr.h"
 
 #include <string_view>
 
@@ -31,5 +34,8 @@ inline constexpr std::string_view kEpilogue = "epilogue";  // of a contraction: 
 inline constexpr std::string_view kBatchChunk = "batch_chunk"; // int: batch entries a library call takes
 inline constexpr std::string_view kBelow = "below";        // int, of an input: its ids are in [0, below)
 inline constexpr std::string_view kIgnored = "ignored";    // int, of an input: the id that is let pass
+
+// A value of the kind that the fact `key` has; null where no fact is named so.
+const Attr* Example(std::string_view key);
 
 }  // namespace stator::fact

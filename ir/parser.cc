@@ -13,25 +13,6 @@
 namespace stator {
 namespace {
 
-// A value of each fact's kind: passes take what they find for what it should be.
-const std::map<std::string_view, Attr>& FactKinds() {
-  static const std::map<std::string_view, Attr> kinds = [] {
-    std::map<std::string_view, Attr> all;
-    for (const auto key : {fact::kPhase, fact::kImpl, fact::kEpilogue}) all[key] = std::string("word");
-    for (const auto key : {fact::kInline, fact::kView, fact::kRecompute}) all[key] = true;
-    for (const auto key : {fact::kStrides, fact::kSpace, fact::kOffset, fact::kInPlace}) {
-      all[key] = Dims{0};
-    }
-    for (const auto key : {fact::kF32Group, fact::kRegion, fact::kViewOffset, fact::kStream,
-                           fact::kScratch, fact::kScratchAt, fact::kJoins, fact::kTogether,
-                           fact::kBatchChunk, fact::kBelow, fact::kIgnored}) {
-      all[key] = int64_t{0};
-    }
-    return all;
-  }();
-  return kinds;
-}
-
 class Parser {
  public:
   Parser(std::string_view text, const OpRegistry& ops) : text_(text), ops_(&ops) {}
@@ -253,11 +234,11 @@ class Parser {
   void ParseFacts(Node* node) {
     if (!Accept("#")) return;
     for (auto& [key, value] : ParseAttrs()) {
-      const auto known = FactKinds().find(key);
-      if (known == FactKinds().end()) Die(StrCat("unknown fact ", key));
-      if (known->second.index() != value.index()) {
+      const Attr* known = fact::Example(key);
+      if (known == nullptr) Die(StrCat("unknown fact ", key));
+      if (known->index() != value.index()) {
         Die(StrCat("fact ", key, " has the wrong kind: ", FormatAttr(value), ", like ",
-                   FormatAttr(known->second), " expected"));
+                   FormatAttr(*known), " expected"));
       }
       node->SetFact(key, value);
     }

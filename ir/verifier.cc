@@ -3,17 +3,20 @@
 #include "ir/base/error.h"
 #include "ir/text.h"
 
-#include <algorithm>
-
 namespace stator {
 
 void VerifyGraph(const Graph& graph) {
   std::vector<char> defined(graph.max_id(), 0);
-  std::vector<size_t> reads(graph.max_id(), 0);  // of a node's results by operands
+  // Operands are numbered through the graph: `first` of a node's, and which have been found in a list
+  // of uses.
+  std::vector<int> first(graph.max_id(), -1);
+  int operands = 0;
   for (const auto* list : {&graph.inputs(), &graph.states()}) {
     for (const Param& p : *list) defined[p.node->id()] = 1;
   }
   for (const Node* n = graph.first(); n != nullptr; n = n->next()) {
+    first[n->id()] = operands;
+    operands += n->num_operands();
     for (int i = 0; i < n->num_operands(); ++i) {
       const Value v = n->operand(i);
       if (!v) continue;
@@ -25,7 +28,6 @@ void VerifyGraph(const Graph& graph) {
         Fail(ErrorCode::kInvalidArgument, n->view().Where(), ": operand ", i,
              " names a result that does not exist");
       }
-      ++reads[v.node->id()];
     }
     Types types;
     if (n->op().infer) {
@@ -48,15 +50,26 @@ void VerifyGraph(const Graph& graph) {
     }
     defined[n->id()] = 1;
   }
+  // Every operand stands in the list of its node's uses once, and nothing else stands there.
+  std::vector<char> listed(operands, 0);
   const auto check_uses = [&](const Node& n) {
-    const auto holds = [&](const Use& u) { return u.node->operand(u.operand).node == &n; };
-    STATOR_CHECK(
-        n.uses().size() == reads[n.id()] && std::all_of(n.uses().begin(), n.uses().end(), holds),
-        "use list out of step: ", PrintNode(n));
+    for (const Use& u : n.uses()) {
+      const bool holds = first[u.node->id()] >= 0 && u.operand < u.node->num_operands() &&
+                         u.node->operand(u.operand).node == &n;
+      STATOR_CHECK(holds && !listed[first[u.node->id()] + u.operand],
+                   "use list out of step: ", PrintNode(n));
+      listed[first[u.node->id()] + u.operand] = 1;
+    }
   };
   for (const Node* n = graph.first(); n != nullptr; n = n->next()) check_uses(*n);
   for (const auto* list : {&graph.inputs(), &graph.states()}) {
     for (const Param& p : *list) check_uses(*p.node);
+  }
+  for (const Node* n = graph.first(); n != nullptr; n = n->next()) {
+    for (int i = 0; i < n->num_operands(); ++i) {
+      STATOR_CHECK(!n->operand(i) || listed[first[n->id()] + i],
+                   "use list out of step: ", PrintNode(*n));
+    }
   }
   for (const Output& o : graph.outputs()) {
     if (!o.value || !defined[o.value.node->id()]) {

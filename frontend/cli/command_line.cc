@@ -76,7 +76,7 @@ void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
     } else {
       option = app.add_option("--" + name, store, HelpText(key));
       const bool list = std::holds_alternative<StringList TrainConfig::*>(key.field);
-      option->type_name(list ? "FILE..." : std::holds_alternative<std::string TrainConfig::*>(key.field)
+      option->type_name(list ? (key.group == ConfigGroup::kData ? "FILE..." : "TEXT...") : std::holds_alternative<std::string TrainConfig::*>(key.field)
                                                ? "TEXT" : "NUMBER");
       if (list) {
         option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
@@ -155,7 +155,7 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
       ->needs(train.get_option("--watch"));
   AddConfigCommand(app, "sample", "print text drawn from the model in out_dir", out);
   CLI::App& plan = AddConfigCommand(app, "plan", "compile, and say what the plan holds", out);
-  plan.add_option("--gpu", out.gpu, "plan for a GPU that is not here: h200, h100, a100, l4");
+  plan.add_option("--gpu", out.gpu, "plan for a GPU that is not here, by name: h200; an unknown name lists all");
   plan.add_option("-o,--output", out.output, "write the plan to a file");
   plan.add_option("--load", out.load, "describe a plan file instead of compiling");
   plan.add_option("--dump", out.dump, "write every program's text after every pass to a folder");

@@ -1,11 +1,10 @@
 #include "frontend/driver/check.h"
 
 #include "frontend/driver/check_programs.h"
-#include "frontend/driver/checkpoint.h"
 #include "frontend/driver/data.h"
-#include "frontend/driver/models.h"
 #include "frontend/driver/report.h"
 #include "frontend/driver/resolve.h"
+#include "frontend/driver/start.h"
 #include "frontend/driver/train.h"
 #include "frontend/driver/trainer.h"
 #include "ir/base/error.h"
@@ -26,9 +25,6 @@ class Check {
 
  private:
   CheckedPlan Load(bool fuse);
-  Feed FeedOf(const Batch& batch) const {
-    return {{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}};
-  }
   bool Update(int64_t iteration);
   bool Compare(const std::string& program, const Feed& feed, const std::string& title);
   void Describe();
@@ -67,19 +63,11 @@ bool Check::Run() {
                                        "validation");
   programs_ = std::make_unique<ProgramCheck>(Load(true), Load(false), options_.reference);
   Executor& fused = programs_->fused();
-  int64_t done = 0;
-  if (config_.resume) {
-    const std::string checkpoint = FindCheckpoint(config_.out_dir);
-    done = ReadCheckpointInfo(checkpoint).iteration;
-    RestoreCheckpoint(fused, checkpoint, Restore::kEverything);
-  } else {
-    InitializeStates(fused, static_cast<uint64_t>(config_.seed));
-  }
+  int64_t done = StartStates(fused, config_, data_.bytes);
   Describe();
   for (int64_t end = done + options_.after; done < end; ++done) {
     const bool accumulates = fused.plan().FindProgram("accumulate") != nullptr;
-    for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
-      const Batch batch = train_->Random(static_cast<uint64_t>(config_.seed), done, i);
+    for (const Batch& batch : BatchesOf(*train_, config_, done)) {
       fused.Wait(fused.Enqueue(accumulates ? "accumulate" : "train", FeedOf(batch)));
     }
     if (accumulates) fused.Wait(fused.Enqueue("update", {}));

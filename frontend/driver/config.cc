@@ -242,4 +242,14 @@ std::map<std::string, std::string> ConfigText(const TrainConfig& config) {
   return texts;
 }
 
+void SetConfigWords(TrainConfig& config, std::span<char* const> words) {
+  for (const std::string_view word : words) {
+    const size_t equals = word.find('=');
+    if (equals == std::string_view::npos) {
+      Fail(ErrorCode::kInvalidArgument, "expected key=value, got '", word, "'");
+    }
+    SetConfigText(config, word.substr(0, equals), word.substr(equals + 1), "the command line");
+  }
+}
+
 }  // namespace stator

@@ -87,6 +87,8 @@ void SetConfig(TrainConfig& config, std::string_view key, const ConfigValue& val
 // The same from text, as on the command line: 6, 1e-3, true; the entries of a list end in newlines.
 void SetConfigText(TrainConfig& config, std::string_view key, std::string_view text,
                    const std::string& where);
+// The same for words "key=value", as test and benchmark programs take them.
+void SetConfigWords(TrainConfig& config, std::span<char* const> words);
 // Every key of a TOML file (config_toml.cc). Throws `Error` (kIo, kParse, kInvalidArgument).
 void LoadToml(TrainConfig& config, const std::string& path);
 

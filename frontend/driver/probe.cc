@@ -1,10 +1,10 @@
 #include "frontend/driver/probe.h"
 
-#include "frontend/driver/checkpoint.h"
 #include "frontend/driver/data.h"
 #include "frontend/driver/file.h"
 #include "frontend/driver/format.h"
 #include "frontend/driver/npy.h"
+#include "frontend/driver/start.h"
 #include "frontend/driver/train.h"
 #include "frontend/driver/trainer.h"
 #include "frontend/driver/values.h"
@@ -52,25 +52,10 @@ void RunProbe(TrainConfig config, const ProbeOptions& options) {
          found[0].name, " and ", found[1].name);
   }
   Trainer trainer(MakeExecutor(std::move(compiled.plan), MakeExecutorOptions(config, device)));
-  int64_t update = 0;
-  if (config.resume) {
-    const std::string checkpoint = FindCheckpoint(config.out_dir);
-    update = ReadCheckpointInfo(checkpoint).iteration;
-    RestoreCheckpoint(trainer.executor(), checkpoint, Restore::kEverything);
-  } else {
-    InitializeStates(trainer.executor(), static_cast<uint64_t>(config.seed));
-  }
+  int64_t update = StartStates(trainer.executor(), config, data.bytes);
   const auto step = [&](auto run) {
-    std::vector<Batch> drawn;
-    for (int64_t i = 0; i < config.gradient_accumulation_steps; ++i) {
-      drawn.push_back(batches.Random(static_cast<uint64_t>(config.seed), update, i));
-    }
-    std::vector<Feed> feeds;
-    for (const Batch& b : drawn) {
-      feeds.push_back({{"tokens", AsBytes(b.tokens)}, {"targets", AsBytes(b.targets)}});
-    }
-    ++update;
-    return run(feeds);
+    const std::vector<Batch> drawn = BatchesOf(batches, config, update++);
+    return run(FeedsOf(drawn));
   };
   for (int64_t i = 0; i < options.after; ++i) {
     step([&](const std::vector<Feed>& feeds) { return trainer.Step(feeds); });

@@ -1,12 +1,13 @@
 #include "frontend/driver/profile.h"
 
-#include "frontend/driver/checkpoint.h"
+#include "frontend/driver/clock.h"
 #include "frontend/driver/data.h"
 #include "frontend/driver/file.h"
 #include "frontend/driver/format.h"
 #include "frontend/driver/models.h"
 #include "frontend/driver/random_bits.h"
 #include "frontend/driver/resolve.h"
+#include "frontend/driver/start.h"
 #include "frontend/driver/train.h"
 #include "frontend/driver/trainer.h"
 #include "ir/base/error.h"
@@ -19,10 +20,6 @@
 
 namespace stator {
 namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double Median(std::vector<double> v) {
   if (v.empty()) return 0;
@@ -76,8 +73,6 @@ class ProfileRun {
   void LoadData(Profile& profile);
   void Load(Profile& profile);
   void AddSteps(Profile& profile) const;
-  std::vector<Feed> Feeds(const std::vector<Batch>& batches) const;
-  std::vector<Batch> Batches(int64_t update) const;
   void RunByClock(Profile& profile);
   void RunTimed(Profile& profile);
 
@@ -119,14 +114,7 @@ void ProfileRun::Load(Profile& profile) {
   ExecutorOptions options = MakeExecutorOptions(config_, device_);
   options.timed = true;
   trainer_ = std::make_unique<Trainer>(MakeExecutor(std::move(planned.compiled.plan), options));
-  Executor& executor = trainer_->executor();
-  if (config_.resume) {
-    const std::string checkpoint = FindCheckpoint(config_.out_dir);
-    update_ = ReadCheckpointInfo(checkpoint).iteration;
-    RestoreCheckpoint(executor, checkpoint, Restore::kEverything);
-  } else {
-    InitializeStates(executor, static_cast<uint64_t>(config_.seed));
-  }
+  update_ = StartStates(trainer_->executor(), config_, bytes_);
   const bool accumulates = trainer_->plan().FindProgram("accumulate") != nullptr;
   for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
     launches_.push_back({accumulates ? "accumulate" : "train", i});
@@ -159,34 +147,18 @@ void ProfileRun::AddSteps(Profile& profile) const {
   }
 }
 
-std::vector<Batch> ProfileRun::Batches(int64_t update) const {
-  std::vector<Batch> batches;
-  for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
-    batches.push_back(batches_->Random(static_cast<uint64_t>(config_.seed), update, i));
-  }
-  return batches;
-}
-
-std::vector<Feed> ProfileRun::Feeds(const std::vector<Batch>& batches) const {
-  std::vector<Feed> feeds;
-  for (const Batch& b : batches) {
-    feeds.push_back({{"tokens", AsBytes(b.tokens)}, {"targets", AsBytes(b.targets)}});
-  }
-  return feeds;
-}
-
 // Batches are drawn before the clock starts, and a few serve a long run: its time is the same.
 void ProfileRun::RunByClock(Profile& profile) {
   constexpr int64_t kDrawn = 64;
   std::vector<std::vector<Batch>> batches;
   for (int64_t i = 0; i < std::min(kDrawn, options_.warmup + options_.steps); ++i) {
-    batches.push_back(Batches(update_++));
+    batches.push_back(BatchesOf(*batches_, config_, update_++));
   }
   const int in_flight = device_.target->kind() == DeviceKind::kCuda ? 3 : 1;
   const auto run = [&](int64_t begin, int64_t end) {
     const double start = Now();
     for (int64_t i = begin; i < end; ++i) {
-      trainer_->Enqueue(Feeds(batches[static_cast<size_t>(i) % batches.size()]));
+      trainer_->Enqueue(FeedsOf(batches[static_cast<size_t>(i) % batches.size()]));
       if (trainer_->in_flight() >= in_flight) trainer_->Take();
     }
     while (trainer_->in_flight() > 0) trainer_->Take();
@@ -200,8 +172,8 @@ void ProfileRun::RunByClock(Profile& profile) {
 void ProfileRun::RunTimed(Profile& profile) {
   std::vector<std::vector<double>> seconds(profile.steps.size());
   for (int64_t u = 0; u < options_.steps; ++u) {
-    const std::vector<Batch> batches = Batches(update_++);
-    const std::vector<Feed> feeds = Feeds(batches);
+    const std::vector<Batch> batches = BatchesOf(*batches_, config_, update_++);
+    const std::vector<Feed> feeds = FeedsOf(batches);
     profile.timeline.clear();  // the last update's stays
     double begin = 0;
     size_t first = 0;  // step of the launched program

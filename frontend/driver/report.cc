@@ -1,5 +1,7 @@
 #include "frontend/driver/report.h"
 
+#include "frontend/driver/clock.h"
+
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
 #include "ir/base/error.h"
@@ -16,10 +18,6 @@
 
 namespace stator {
 namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 int TerminalWidth(FILE* out) {
   winsize size{};

@@ -1,11 +1,12 @@
+#include "frontend/driver/start.h"
 #include "frontend/driver/train.h"
 
 #include "frontend/driver/checkpoint.h"
+#include "frontend/driver/clock.h"
 #include "frontend/driver/data.h"
 #include "frontend/driver/file.h"
 #include "frontend/driver/interrupt.h"
 #include "frontend/driver/models.h"
-#include "frontend/driver/pretrained.h"
 #include "frontend/driver/report.h"
 #include "frontend/driver/resolve.h"
 #include "frontend/driver/sample.h"
@@ -23,18 +24,6 @@ namespace {
 
 constexpr int kMaxSkipped = 100;  // updates in a row that a run survives without a finite gradient
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::vector<Feed> Feeds(const std::vector<Batch>& batches) {
-  std::vector<Feed> feeds;
-  for (const Batch& batch : batches) {
-    feeds.push_back({{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}});
-  }
-  return feeds;
-}
-
 class TrainingRun {
  public:
   TrainingRun(TrainConfig config, const WatchOptions& watch)
@@ -44,7 +33,6 @@ class TrainingRun {
  private:
   void PrintHeader(const PlannedModel& planned, double load_seconds);
   void Loop();
-  std::vector<Batch> Batches(int64_t iteration) const;
   void EnqueueUpdate(int64_t iteration);
   void TakeUpdate();
   void WatchUpdate(int64_t iteration);
@@ -104,16 +92,11 @@ TrainResult TrainingRun::Run() {
   const double start = Now();
   trainer_ = std::make_unique<Trainer>(MakeExecutor(plan, MakeExecutorOptions(config_, device_)));
   PrintHeader(planned, Now() - start);
+  StartStates(trainer_->executor(), config_, data_.bytes);
   if (config_.resume) {
-    RestoreCheckpoint(trainer_->executor(), checkpoint, Restore::kEverything);
     report_->Header("resumed", StrCat(checkpoint, ", after ", result_.iteration, " updates"));
   } else {
-    InitializeStates(trainer_->executor(), static_cast<uint64_t>(config_.seed));
-    if (!config_.init_from.empty()) {
-      LoadPretrained(trainer_->executor(), config_.init_from,
-                     WeightSources(config_, VocabularySize(config_, data_.bytes)));
-      report_->Header("weights", config_.init_from);
-    }
+    if (!config_.init_from.empty()) report_->Header("weights", config_.init_from);
     if (!checkpoint.empty()) {
       report_->Header("note",
                       StrCat(checkpoint, " is of an earlier run; this run's first checkpoint ",
@@ -216,25 +199,17 @@ void TrainingRun::Loop() {
   PrintSample();
 }
 
-std::vector<Batch> TrainingRun::Batches(int64_t iteration) const {
-  std::vector<Batch> batches;
-  for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
-    batches.push_back(train_->Random(static_cast<uint64_t>(config_.seed), iteration, i));
-  }
-  return batches;
-}
-
 void TrainingRun::EnqueueUpdate(int64_t iteration) {
-  const std::vector<Batch> batches = Batches(iteration);
-  trainer_->Enqueue(Feeds(batches));
+  const std::vector<Batch> batches = BatchesOf(*train_, config_, iteration);
+  trainer_->Enqueue(FeedsOf(batches));
 }
 
 void TrainingRun::TakeUpdate() { Reported(trainer_->Take()); }
 
 void TrainingRun::WatchUpdate(int64_t iteration) {
-  const std::vector<Batch> batches = Batches(iteration);
+  const std::vector<Batch> batches = BatchesOf(*train_, config_, iteration);
   std::vector<WatchedFigures> watched;
-  Reported(watch_->Step(*trainer_, Feeds(batches), &watched));
+  Reported(watch_->Step(*trainer_, FeedsOf(batches), &watched));
   for (const WatchedFigures& w : watched) report_->Watched(reported_, w);
   last_end_ = Now();
 }
@@ -274,8 +249,7 @@ void TrainingRun::Evaluate(bool last) {
   double sum = 0, weight = 0;
   for (int64_t i = 0; i < count && InterruptScope::Pending() == 0; ++i) {
     const Batch batch = val_->Even(i, count);
-    const Metrics m = trainer_->Evaluate(
-        {{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}});
+    const Metrics m = trainer_->Evaluate(FeedOf(batch));
     sum += static_cast<double>(m.loss) * m.weight;
     weight += m.weight;
   }

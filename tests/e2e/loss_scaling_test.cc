@@ -98,6 +98,28 @@ TEST_F(LossScaling, stays_within_its_limits) {
   EXPECT_THROW(Make(DType::kF16, 0.5), Error);
 }
 
+// The mean over 4096 elements leaves room for the largest scale in f16.
+TEST_F(LossScaling, does_not_grow_past_the_largest) {
+  dsl::Model m("wide");
+  const dsl::Tensor x = m.Input("x", {64, 4}, dsl::kF32);
+  const dsl::Tensor w = m.scope().Parameter("w", {4, 64}, "constant(0.5)");
+  m.SetLoss({.mean = dsl::Mean(dsl::MatMul(x, w)), .weight = {}});
+  TrainerOptions options;
+  options.device = "cpu";
+  options.compile.compute_dtype = DType::kF16;
+  options.compile.loss_scale = 8388608;  // half of it
+  options.compile.loss_scale_interval = 1;
+  Trainer trainer(m, dsl::Sgd{.learning_rate = 0.0009765625}, options);
+  const std::vector<float> ones(256, 1);
+  std::vector<float> scales;
+  for (int i = 0; i < 4; ++i) {
+    const Metrics metrics = trainer.Step({{"x", AsBytes(ones)}});
+    EXPECT_TRUE(metrics.finite);
+    scales.push_back(metrics.loss_scale);
+  }
+  EXPECT_EQ(scales, (std::vector<float>{8388608, 16777216, 16777216, 16777216}));
+}
+
 TEST_F(LossScaling, holds_over_micro_batches) {
   const auto scaled = Make(DType::kF16, 4096, 3, 2), plain = Make(DType::kF32, 65536, 3, 2);
   const std::vector<Feed> feeds(2, Batch(1));

@@ -62,7 +62,7 @@ TEST_P(SameBits, of_two_runs_with_one_seed) {
   EXPECT_NE(ReadSteps(Config("a").out_dir), ReadSteps(c.out_dir));
 }
 
-TEST_P(SameBits, of_two_bf16_runs_with_attention_in_chunks) {
+TEST_P(SameBits, of_two_bf16_runs_with_fused_attention) {
   TrainConfig a = Config("a"), b = Config("b");
   for (TrainConfig* config : {&a, &b}) {
     config->dtype = "bf16";

@@ -1,4 +1,5 @@
 // Values inside the step: looking at them changes no bit, and what is shown is what the step holds.
+#include "frontend/driver/checkpoint.h"
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
 #include "frontend/driver/probe.h"
@@ -121,6 +122,24 @@ TEST_P(WatchTest, probe_writes_what_was_watched) {
   }
   EXPECT_EQ(absmax, watched.absmax);
   EXPECT_EQ(std::sqrt(squares / (8 * 32 * 2 * 16)), watched.rms);
+}
+
+// Weights from a file are what a run starts with, here as in training.
+TEST_P(WatchTest, probe_starts_from_given_weights) {
+  TrainConfig config = Config("out");
+  RunTraining(config);
+  const auto probed = [&](const std::string& file) {
+    ProbeOptions options{.tensor = "h.1/mlp/down/matmul", .output = dir_ / file};
+    options.out = std::tmpfile();
+    RunProbe(config, options);
+    std::fclose(options.out);
+    return ReadFile(options.output);
+  };
+  const std::vector<char> fresh = probed("fresh.npy");
+  config.init_from = FindCheckpoint(config.out_dir) + "/model.safetensors";
+  EXPECT_NE(probed("trained.npy"), fresh);
+  config.init_from = dir_ / "none.safetensors";
+  EXPECT_HAS(ErrorOf([&] { probed("none.npy"); }), "none.safetensors");
 }
 
 TEST_P(WatchTest, probe_writes_one_value_only) {

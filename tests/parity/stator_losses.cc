@@ -21,20 +21,6 @@
 namespace stator {
 namespace {
 
-TrainConfig ParseConfig(int count, char** words) {
-  TrainConfig config;
-  for (int i = 0; i < count; ++i) {
-    const std::string_view word = words[i];
-    const size_t equals = word.find('=');
-    if (equals == std::string_view::npos) {
-      Fail(ErrorCode::kInvalidArgument, "expected key=value, got '", word, "'");
-    }
-    SetConfigText(config, word.substr(0, equals), word.substr(equals + 1), "the command line");
-  }
-  ValidateConfig(config);
-  return config;
-}
-
 // Writes every parameter; both sides must have the same names and types.
 void LoadParameters(Executor& executor, const std::string& path) {
   const SafetensorsFile file(path);
@@ -89,7 +75,9 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: stator_losses WEIGHTS BATCHES [key=value...]\n");
     return 2;
   }
-  const TrainConfig config = ParseConfig(argc - 3, argv + 3);
+  TrainConfig config;
+  SetConfigWords(config, std::span(argv, argc).subspan(3));
+  ValidateConfig(config);
   const Device device = ChooseDevice(config.device);
   Plan plan = CompileTraining(config, *device.target, /*bytes=*/false).compiled.plan;
   Trainer trainer(MakeExecutor(std::move(plan), MakeExecutorOptions(config, device)));
