@@ -27,7 +27,7 @@ std::string FormatAttr(const Attr& attr) {
     std::string operator()(bool v) const { return v ? "true" : "false"; }
     std::string operator()(int64_t v) const { return std::to_string(v); }
     std::string operator()(double v) const { return FormatDouble(v); }
-    std::string operator()(const std::string& v) const { return Quote(v); }
+    std::string operator()(Symbol v) const { return Quote(v); }
     std::string operator()(const Dims& v) const { return FormatDims(v); }
     std::string operator()(DType v) const { return std::string(Name(v)); }
   };
@@ -40,16 +40,24 @@ const Attr& AttrMap::at(std::string_view name) const {
   return it->second;
 }
 
-std::pair<AttrMap::iterator, bool> AttrMap::emplace(std::string name, Attr value) {
+std::pair<AttrMap::iterator, bool> AttrMap::emplace(Symbol name, Attr value) {
   const auto at = std::lower_bound(
-      begin(), end(), name, [](const value_type& e, const std::string& n) { return e.first < n; });
+      begin(), end(), name, [](const value_type& e, Symbol n) { return e.first < n; });
   if (at != end() && at->first == name) return {at, false};
-  return {entries_.insert(at, {std::move(name), std::move(value)}), true};
+  if (entries_.capacity() == 0) {  // most have two or more
+    entries_.reserve(2);
+    entries_.emplace_back(name, std::move(value));
+    return {begin(), true};
+  }
+  return {entries_.insert(at, {name, std::move(value)}), true};
 }
 
-void AttrMap::insert_or_assign(std::string name, Attr value) {
-  const auto [at, added] = emplace(std::move(name), value);
-  if (!added) at->second = std::move(value);
+void AttrMap::insert_or_assign(Symbol name, Attr value) {
+  if (const auto at = find(name.str()); at != end()) {
+    at->second = std::move(value);
+  } else {
+    emplace(name, std::move(value));
+  }
 }
 
 void AttrMap::erase(std::string_view name) {

@@ -1,6 +1,7 @@
 // Attributes: the compile-time arguments of an op, and the facts that passes leave on a node.
 #pragma once
 
+#include "ir/base/symbol.h"
 #include "ir/type.h"
 
 #include <cstdint>
@@ -13,13 +14,13 @@
 
 namespace stator {
 
-using Attr = std::variant<bool, int64_t, double, std::string, Dims, DType>;
+using Attr = std::variant<bool, int64_t, double, Symbol, Dims, DType>;
 
 // A few attributes in the order of their names. The interface is std::map's; every node has two, so
 // they lie in one piece of memory.
 class AttrMap {
  public:
-  using value_type = std::pair<std::string, Attr>;
+  using value_type = std::pair<Symbol, Attr>;
   using iterator = std::vector<value_type>::iterator;
   using const_iterator = std::vector<value_type>::const_iterator;
 
@@ -37,7 +38,7 @@ class AttrMap {
 
   const_iterator find(std::string_view name) const {
     const_iterator at = begin();
-    while (at != end() && at->first != name) ++at;
+    while (at != end() && at->first.str() != name) ++at;
     return at;
   }
   iterator find(std::string_view name) {
@@ -46,11 +47,11 @@ class AttrMap {
   bool contains(std::string_view name) const { return find(name) != end(); }
   const Attr& at(std::string_view name) const;  // the attribute must be there
   Attr& operator[](std::string_view name) {
-    return emplace(std::string(name), Attr()).first->second;
+    return emplace(name, Attr()).first->second;
   }
   // Keeps what is there.
-  std::pair<iterator, bool> emplace(std::string name, Attr value);
-  void insert_or_assign(std::string name, Attr value);
+  std::pair<iterator, bool> emplace(Symbol name, Attr value);
+  void insert_or_assign(Symbol name, Attr value);
   void erase(const_iterator at) { entries_.erase(at); }
   void erase(std::string_view name);
 

@@ -14,7 +14,7 @@ class Builder {
 
   Graph& graph() const { return *graph_; }
   const std::string& scope() const { return scope_; }
-  void SetScope(std::string scope) { scope_ = std::move(scope); }
+  void SetScope(Symbol scope) { scope_ = scope; }
   void SetInsertBefore(Node* before) { before_ = before; }
   Node* insert_before() const { return before_; }
   // Facts given to every node created from now on.
@@ -97,7 +97,7 @@ class Builder {
  private:
   Graph* graph_;
   Node* before_;
-  std::string scope_;
+  Symbol scope_;
   AttrMap facts_;
 };
 

@@ -1,6 +1,7 @@
 #include "ir/graph.h"
 
 #include "ir/base/error.h"
+#include "ir/facts.h"
 
 #include <algorithm>
 
@@ -10,13 +11,31 @@ void Node::SetAttr(std::string_view name, Attr value) {
   const auto it = attrs_.find(name);
   STATOR_CHECK(it != attrs_.end(), op_->name, " has no attribute ", name);
   it->second = std::move(value);
+  inferred_ = false;
+}
+
+void Node::NoteFact(std::string_view key, const Attr* value) {
+  if (key == fact::kView) view_ = value != nullptr;
+  if (key == fact::kRegion) region_ = value ? static_cast<int>(std::get<int64_t>(*value)) : -1;
+}
+
+void Node::CopyFacts(const Node& from) {
+  facts_ = from.facts_;
+  view_ = from.view_;
+  region_ = from.region_;
 }
 
 void Node::SetFact(std::string_view key, Attr value) {
-  facts_.insert_or_assign(std::string(key), std::move(value));
+  NoteFact(key, &value);
+  if (const auto it = facts_.find(key); it != facts_.end()) {
+    it->second = std::move(value);
+  } else {
+    facts_.emplace(key, std::move(value));
+  }
 }
 
 void Node::ClearFact(std::string_view key) {
+  NoteFact(key, nullptr);
   if (const auto it = facts_.find(key); it != facts_.end()) facts_.erase(it);
 }
 
@@ -27,7 +46,7 @@ int64_t Node::IntFact(std::string_view key, int64_t otherwise) const {
 
 std::string Node::StrFact(std::string_view key) const {
   const auto it = facts_.find(key);
-  return it == facts_.end() ? "" : std::get<std::string>(it->second);
+  return it == facts_.end() ? "" : std::get<Symbol>(it->second).str();
 }
 
 AttrMap CompleteAttrs(const OpDef& def, AttrMap attrs, const std::string& where) {
@@ -76,8 +95,18 @@ void CheckSize(const Type& type, const std::string& where) {
 Graph::Graph(std::string name, const OpRegistry& ops) : name_(std::move(name)), ops_(&ops) {}
 Graph::~Graph() = default;
 
-Node* Graph::NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attrs,
-                     std::string scope) {
+Node* Graph::NextNode(const OpDef& def) {
+  constexpr size_t kPiece = 64;
+  const size_t id = static_cast<size_t>(num_ids_);
+  if (id == storage_.size() * kPiece) storage_.push_back(std::make_unique<Node[]>(kPiece));
+  Node* const node = &storage_.back()[id % kPiece];
+  node->id_ = num_ids_;
+  node->op_ = &def;
+  node->graph_ = this;
+  return node;
+}
+
+Node* Graph::NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attrs, Symbol scope) {
   const std::string where = scope.empty() ? def.name : StrCat(def.name, " (", scope, ")");
   // Operand count and dtypes, before inference looks at shapes.
   const size_t declared = def.operands.size();
@@ -103,15 +132,13 @@ Node* Graph::NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attr
            ", got ", operands[i].type().ToString());
     }
   }
-  auto node = std::make_unique<Node>();
-  node->id_ = static_cast<int>(storage_.size());
-  node->op_ = &def;
-  node->graph_ = this;
+  Node* const node = NextNode(def);
   node->attrs_ = CompleteAttrs(def, std::move(attrs), where);
-  node->operands_ = std::move(operands);
-  node->scope_ = std::move(scope);
+  node->operands_.assign(operands.begin(), operands.end());
+  node->scope_ = scope;
+  Types types;
   if (def.infer) {
-    node->types_ = def.infer(node->view());
+    types = def.infer(node->view());
   } else {
     for (int i = 1; i < node->num_operands(); ++i) {
       if (node->operands_[i].type() == node->operands_[0].type()) continue;
@@ -119,14 +146,19 @@ Node* Graph::NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attr
            ": operand types differ: ", node->operands_[0].type().ToString(), " vs ",
            node->operands_[i].type().ToString());
     }
-    node->types_ = {node->operands_[0].type()};
+    types = {node->operands_[0].type()};
   }
-  for (const Type& type : node->types_) CheckSize(type, where);
+  for (const Type& type : types) CheckSize(type, where);
+  node->types_.assign(types.begin(), types.end());
+  KeepNode(node);
+  return node;
+}
+
+void Graph::KeepNode(Node* node) {
+  ++num_ids_;
   for (int i = 0; i < node->num_operands(); ++i) {
-    if (node->operands_[i]) node->operands_[i].node->uses_.push_back({node.get(), i});
+    if (node->operands_[i]) node->operands_[i].node->uses_.push_back({node, i});
   }
-  storage_.push_back(std::move(node));
-  return storage_.back().get();
 }
 
 void Graph::Link(Node* node, Node* before) {
@@ -155,6 +187,7 @@ Value Graph::AddParam(const char* op, const std::string& name, Type type, const 
   all["dtype"] = type.dtype;
   all["shape"] = type.shape;
   Node* node = NewNode(ops_->Get(op), {}, std::move(all), "");
+  node->param_ = static_cast<int>(list->size());
   list->push_back({name, node});
   params_.emplace(name, node);
   return node->result();
@@ -179,13 +212,8 @@ Value Graph::FindState(std::string_view name) const {
 }
 
 const std::string& Graph::ParamName(const Node* node) const {
-  for (const auto* params : {&inputs_, &states_}) {
-    for (const Param& p : *params) {
-      if (p.node == node) return p.name;
-    }
-  }
-  STATOR_CHECK(false, "node is not in the signature of ", name_);
-  return name_;
+  STATOR_CHECK(node->param_ >= 0, "node is not in the signature of ", name_);
+  return (node->Is("input") ? inputs_ : states_)[node->param_].name;
 }
 
 void Graph::RemoveParam(std::string_view name, std::vector<Param>* list) {
@@ -193,8 +221,9 @@ void Graph::RemoveParam(std::string_view name, std::vector<Param>* list) {
       std::find_if(list->begin(), list->end(), [&](const Param& p) { return p.name == name; });
   STATOR_CHECK(it != list->end() && it->node->uses_.empty(), "parameter ", name, " is in use");
   it->node->erased_ = true;
+  it->node->param_ = -1;
   params_.erase(it->name);
-  list->erase(it);
+  for (auto after = list->erase(it); after != list->end(); ++after) --after->node->param_;
 }
 
 void Graph::RemoveInput(std::string_view name) { RemoveParam(name, &inputs_); }
@@ -258,23 +287,44 @@ Value Graph::FindNextState(const Node* state) const {
 }
 
 Node* Graph::AddNode(const std::string& op, std::vector<Value> operands, AttrMap attrs,
-                     std::string scope, Node* before) {
-  Node* node = NewNode(ops_->Get(op), std::move(operands), std::move(attrs), std::move(scope));
+                     Symbol scope, Node* before) {
+  Node* node = NewNode(ops_->Get(op), std::move(operands), std::move(attrs), scope);
   Link(node, before);
   return node;
+}
+
+Node* Graph::AddCopy(const Node& node, std::span<const Value> operands, Node* before) {
+  Node* const copy = NextNode(node.op());
+  copy->operands_.assign(operands.begin(), operands.end());
+  copy->types_.assign(node.types_.begin(), node.types_.end());
+  copy->attrs_ = node.attrs_;
+  copy->CopyFacts(node);
+  copy->scope_ = node.scope_;
+  copy->inferred_ = node.inferred_;
+  for (int i = 0; i < copy->num_operands(); ++i) {
+    const Value v = copy->operands_[i];
+    copy->inferred_ = copy->inferred_ && (!v || v.type() == node.operand(i).type());
+  }
+  KeepNode(copy);
+  Link(copy, before);
+  return copy;
 }
 
 void Graph::RemoveUse(Value v, Node* user, int operand) {
   if (!v) return;
   auto& uses = v.node->uses_;
   // From the back: graphs are mostly taken down from their end.
-  const auto it = std::find(uses.rbegin(), uses.rend(), Use{user, operand});
-  STATOR_CHECK(it != uses.rend(), "use list out of step at ", user->op().name);
-  uses.erase(std::next(it).base());
+  Use* at = uses.end();
+  while (at != uses.begin() && !(at[-1] == Use{user, operand})) --at;
+  STATOR_CHECK(at != uses.begin(), "use list out of step at ", user->op().name);
+  uses.erase(at - 1);
 }
 
 void Graph::SetOperand(Node* node, int i, Value value) {
-  RemoveUse(node->operands_[i], node, i);
+  const Value old = node->operands_[i];
+  if (old == value) return;
+  node->inferred_ = node->inferred_ && old && value && old.type() == value.type();
+  RemoveUse(old, node, i);
   node->operands_[i] = value;
   if (value) value.node->uses_.push_back({node, i});
 }
@@ -282,7 +332,7 @@ void Graph::SetOperand(Node* node, int i, Value value) {
 void Graph::ReplaceAllUses(Value from, Value to) {
   STATOR_CHECK(from.type() == to.type(), "replacing ", from.type().ToString(), " by ",
                to.type().ToString(), " from ", from.node->op().name);
-  std::vector<Use> uses = std::move(from.node->uses_);
+  const std::vector<Use> uses(from.node->uses_.begin(), from.node->uses_.end());
   from.node->uses_.clear();
   for (const Use& u : uses) {
     Value& operand = u.node->operands_[u.operand];
@@ -315,7 +365,7 @@ void Graph::MoveBefore(Node* node, Node* before) {
 }
 
 int Graph::EraseDead() {
-  std::vector<char> live(storage_.size(), 0);
+  std::vector<char> live(num_ids_, 0);
   for (const Output& o : outputs_) live[o.value.node->id_] = 1;
   for (const NextState& n : next_states_) live[n.value.node->id_] = 1;
   int erased = 0;
@@ -342,7 +392,7 @@ std::vector<Node*> Graph::Nodes() const {
 }
 
 bool Graph::IsUsedOutside(Value v) const {
-  if (v.node->outside_uses_ == 0) return false;
+  if (v.node->outside_uses_ == 0 || v.node->num_results() == 1) return v.node->outside_uses_ > 0;
   for (const Output& o : outputs_) {
     if (o.value == v) return true;
   }
@@ -357,24 +407,23 @@ std::unique_ptr<Graph> Graph::Clone() const {
   Values params;
   for (const Param& p : inputs_) {
     params.push_back(copy->AddInput(p.name, p.node->type(), p.node->attrs()));
-    params.back().node->facts_ = p.node->facts_;
+    params.back().node->CopyFacts(*p.node);
   }
   for (const Param& p : states_) {
     params.push_back(copy->AddState(p.name, p.node->type(), p.node->attrs()));
-    params.back().node->facts_ = p.node->facts_;
+    params.back().node->CopyFacts(*p.node);
   }
-  std::vector<Node*> map(storage_.size(), nullptr);
+  std::vector<Node*> map(num_ids_, nullptr);
   size_t k = 0;
   for (const auto* list : {&inputs_, &states_}) {
     for (const Param& p : *list) map[p.node->id_] = params[k++].node;
   }
   const auto mapped = [&](Value v) { return v ? Value{map[v.node->id_], v.index} : Value{}; };
+  Values operands;
   for (Node* n = head_; n != nullptr; n = n->next_) {
-    std::vector<Value> operands;
+    operands.clear();
     for (const Value& v : n->operands_) operands.push_back(mapped(v));
-    Node* c = copy->AddNode(n->op().name, std::move(operands), n->attrs_, n->scope_);
-    c->facts_ = n->facts_;
-    map[n->id_] = c;
+    map[n->id_] = copy->AddCopy(*n, operands);
   }
   for (const Output& o : outputs_) copy->AddOutput(o.name, mapped(o.value));
   for (const NextState& n : next_states_) {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "ir/attr.h"
+#include "ir/base/small_vector.h"
 #include "ir/op_def.h"
 #include "ir/op_registry.h"
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,23 +32,25 @@ class Node {
   OpClass op_class() const { return op_->op_class; }
   bool Is(std::string_view op_name) const { return op_->name == op_name; }
 
-  std::span<const Value> operands() const { return operands_; }
+  std::span<const Value> operands() const { return {operands_.begin(), operands_.size()}; }
   Value operand(int i) const { return operands_[i]; }
   int num_operands() const { return static_cast<int>(operands_.size()); }
   int num_results() const { return static_cast<int>(types_.size()); }
   Value result(int i = 0) { return {this, i}; }
   const Type& type(int i = 0) const { return types_[i]; }
   // Uses of all results by other nodes (graph outputs and next states are not among them).
-  const std::vector<Use>& uses() const { return uses_; }
+  std::span<const Use> uses() const { return {uses_.begin(), uses_.size()}; }
 
   const AttrMap& attrs() const { return attrs_; }
   // Changes an attribute that does not alter result types.
   void SetAttr(std::string_view name, Attr value);
-  OpView view() const { return OpView(*op_, operands_, attrs_, this); }
+  OpView view() const { return OpView(*op_, operands(), attrs_, this); }
+  // Whether result types were inferred from the operands' types and attributes as they are now.
+  bool inferred() const { return inferred_; }
 
   // Where in the model the node comes from: `h.3/mlp/up`.
   const std::string& scope() const { return scope_; }
-  void SetScope(std::string scope) { scope_ = std::move(scope); }
+  void SetScope(Symbol scope) { scope_ = scope; }
 
   // Decisions of passes; keys in ir/facts.h.
   const AttrMap& facts() const { return facts_; }
@@ -57,6 +59,9 @@ class Node {
   int64_t IntFact(std::string_view key, int64_t otherwise) const;
   std::string StrFact(std::string_view key) const;  // "" when absent
   bool HasFact(std::string_view key) const { return facts_.find(key) != facts_.end(); }
+  // The two facts that are asked for at every turn, `view` and `region`, without a search.
+  bool is_view() const { return view_; }
+  int region() const { return region_; }  // -1: none
 
   Node* next() const { return next_; }
   Node* prev() const { return prev_; }
@@ -64,19 +69,24 @@ class Node {
 
  private:
   friend class Graph;
+  void CopyFacts(const Node& from);
+  void NoteFact(std::string_view key, const Attr* value);
+
   int id_ = 0;
   const OpDef* op_ = nullptr;
   Graph* graph_ = nullptr;
-  std::vector<Value> operands_;
-  std::vector<Type> types_;
-  std::vector<Use> uses_;
+  SmallVector<Value, 2> operands_;
+  SmallVector<Type, 1> types_;
+  SmallVector<Use, 2> uses_;
   AttrMap attrs_, facts_;
-  std::string scope_;
+  Symbol scope_;
   Node* prev_ = nullptr;
   Node* next_ = nullptr;
-  bool erased_ = false;
+  bool erased_ = false, inferred_ = true, view_ = false;
+  int region_ = -1;
   int outside_uses_ = 0;  // outputs and next states that take a result
   int next_state_ = -1;   // of a state: where its next value is listed
+  int param_ = -1;        // of an input or state: where it is in the signature
 };
 
 // An entry of the graph's signature: an `input` or `state` node and its name.
@@ -133,7 +143,10 @@ class Graph {
   // Inserts before `before` (null: at the end). Attributes left out take their defaults. Throws
   // `Error` for operands or attributes the op does not accept.
   Node* AddNode(const std::string& op, std::vector<Value> operands, AttrMap attrs,
-                std::string scope, Node* before = nullptr);
+                Symbol scope, Node* before = nullptr);
+  // A copy of `node`, of this graph or another, facts included. Operands are of the types that
+  // `node`'s are of, so that nothing is inferred again.
+  Node* AddCopy(const Node& node, std::span<const Value> operands, Node* before = nullptr);
 
   void SetOperand(Node* node, int i, Value value);
   // Everywhere: operands, outputs, next states.
@@ -148,13 +161,16 @@ class Graph {
   std::vector<Node*> Nodes() const;
   Node* first() const { return head_; }
   int num_nodes() const { return count_; }
-  int max_id() const { return static_cast<int>(storage_.size()); }
+  int max_id() const { return num_ids_; }
   bool IsUsedOutside(Value v) const;  // by an output or as a next state
 
   std::unique_ptr<Graph> Clone() const;
 
  private:
-  Node* NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attrs, std::string scope);
+  // The node that is made next; it counts, and uses its operands, once it is kept.
+  Node* NextNode(const OpDef& def);
+  void KeepNode(Node* node);
+  Node* NewNode(const OpDef& def, std::vector<Value> operands, AttrMap attrs, Symbol scope);
   void Link(Node* node, Node* before);
   void Unlink(Node* node);
   void RemoveUse(Value v, Node* user, int operand);
@@ -164,7 +180,8 @@ class Graph {
 
   std::string name_;
   const OpRegistry* ops_;
-  std::deque<std::unique_ptr<Node>> storage_;
+  std::vector<std::unique_ptr<Node[]>> storage_;  // in pieces, which walks go through in order
+  int num_ids_ = 0;
   Node* head_ = nullptr;
   Node* tail_ = nullptr;
   int count_ = 0;

@@ -231,6 +231,15 @@ IndexExpr Strided(IndexSpace& space, const IndexExpr& flat, const Dims& shape, c
   return sum;
 }
 
+Value BaseOfMovements(Value v) {
+  const auto moves = [](const Node& n) {
+    return n.op_class() == OpClass::kMovement && n.num_operands() == 1 &&
+           (n.Is("reshape") || n.Is("broadcast") || n.Is("transpose") || n.Is("slice"));
+  };
+  while (moves(*v.node)) v = v.node->operand(0);
+  return v;
+}
+
 bool MovementMap(const Node& node, AffineMap* map) {
   if (node.op_class() != OpClass::kMovement || node.num_operands() != 1) return false;
   const Dims& from = node.operand(0).shape();

@@ -89,7 +89,8 @@ struct AffineMap {
 };
 bool MovementMap(const Node& node, AffineMap* map);
 
-// The position in the nearest operand that is not a movement node with an affine map.
+// The nearest operand that is not a movement node with an affine map, and the position in it.
+Value BaseOfMovements(Value v);
 std::pair<Value, IndexExpr> PullThroughViews(IndexSpace& space, Value v, IndexExpr flat);
 
 }  // namespace stator

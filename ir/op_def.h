@@ -31,6 +31,13 @@ struct Value {
 // Orders by node id, so that containers of Values iterate the same way on every run.
 bool operator<(const Value& a, const Value& b);
 
+// For tables that are looked up and not walked through: addresses have no order that repeats.
+struct ValueHash {
+  size_t operator()(const Value& v) const {
+    return std::hash<const Node*>()(v.node) * 31 + static_cast<size_t>(v.index);
+  }
+};
+
 using Values = std::vector<Value>;
 using Types = std::vector<Type>;
 
@@ -96,7 +103,7 @@ struct OperandDef {
 };
 
 struct AttrDef {
-  std::string name;
+  Symbol name;
   Attr value;             // the default; also fixes the attribute's kind
   bool required = false;  // the default is then only an example of the kind
 };
@@ -127,7 +134,7 @@ class OpView {
   int64_t Int(std::string_view name) const { return std::get<int64_t>(attr(name)); }
   double Float(std::string_view name) const { return std::get<double>(attr(name)); }
   bool Bool(std::string_view name) const { return std::get<bool>(attr(name)); }
-  const std::string& Str(std::string_view name) const { return std::get<std::string>(attr(name)); }
+  const std::string& Str(std::string_view name) const { return std::get<Symbol>(attr(name)); }
   const Dims& Ints(std::string_view name) const { return std::get<Dims>(attr(name)); }
   DType Dtype(std::string_view name) const { return std::get<DType>(attr(name)); }
   // `name` as an axis of operand `operand`, counted from the front.

@@ -29,6 +29,10 @@ void VerifyGraph(const Graph& graph) {
              " names a result that does not exist");
       }
     }
+    if (n->inferred()) {
+      defined[n->id()] = 1;
+      continue;
+    }
     Types types;
     if (n->op().infer) {
       types = n->op().infer(n->view());

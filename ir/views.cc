@@ -5,7 +5,7 @@
 
 namespace stator {
 
-bool IsViewNode(const Node& node) { return node.HasFact(fact::kView); }
+bool IsViewNode(const Node& node) { return node.is_view(); }
 
 Node* JoinedCall(const Node& node) {
   const Node* at = &node;
@@ -78,18 +78,14 @@ bool IsDense(const View& view, const Dims& shape) {
   return true;
 }
 
-int RegionOf(const Node& node) { return static_cast<int>(node.IntFact(fact::kRegion, -1)); }
+int RegionOf(const Node& node) { return node.region(); }
 
 std::vector<Use> UsesThroughViews(Value v) {
   std::vector<Use> all;
-  for (const Use& u : v.node->uses()) {
-    if (u.node->operand(u.operand) != v) continue;
-    if (!IsViewNode(*u.node)) {
-      all.push_back(u);
-      continue;
-    }
-    for (const Use& through : UsesThroughViews(u.node->result())) all.push_back(through);
-  }
+  AnyUseThroughViews(v, [&](const Use& use) {
+    all.push_back(use);
+    return false;
+  });
   return all;
 }
 
@@ -109,10 +105,7 @@ bool IsMaterialized(Value v) {
   if (region < 0) return false;
   if (WritesEveryResult(v.node->op_class())) return JoinedUser(v) == nullptr;
   if (IsUsedOutsideThroughViews(v)) return true;
-  for (const Use& u : UsesThroughViews(v)) {
-    if (RegionOf(*u.node) != region) return true;
-  }
-  return false;
+  return AnyUseThroughViews(v, [&](const Use& use) { return RegionOf(*use.node) != region; });
 }
 
 }  // namespace stator

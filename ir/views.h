@@ -33,6 +33,17 @@ int RegionOf(const Node& node);
 
 // Uses of `v` and of every view on it, by nodes that are not views themselves.
 std::vector<Use> UsesThroughViews(Value v);
+// Whether `is(use)` holds for one of them.
+template <typename Is>
+bool AnyUseThroughViews(Value v, const Is& is) {
+  for (const Use& use : v.node->uses()) {
+    if (use.node->operand(use.operand) != v) continue;
+    const bool found =
+        use.node->is_view() ? AnyUseThroughViews(use.node->result(), is) : is(use);
+    if (found) return true;
+  }
+  return false;
+}
 // Whether `v` or a view on it is an output or a next state.
 bool IsUsedOutsideThroughViews(Value v);
 

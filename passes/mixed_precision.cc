@@ -131,7 +131,7 @@ class Rewriter {
   Value Widened(Value v, Forms& f) {
     const auto it = b_.default_facts().find(fact::kPhase);
     const std::string phase =
-        it == b_.default_facts().end() ? "" : std::get<std::string>(it->second);
+        it == b_.default_facts().end() ? "" : std::get<Symbol>(it->second).str();
     if (!f.wide || f.phase != phase) {
       f.wide = b_.Cast(Get(v, low_), DType::kF32);
       f.phase = phase;

@@ -172,9 +172,7 @@ class Recomputer {
 
   Value CloneNode(Value v, std::vector<Value> operands, Node* before,
                   std::map<Value, Value>& clones) {
-    Node* copy = graph_.AddNode(v.node->op().name, std::move(operands), v.node->attrs(),
-                                v.node->scope(), before);
-    for (const auto& [key, value] : v.node->facts()) copy->SetFact(key, value);
+    Node* copy = graph_.AddCopy(*v.node, operands, before);
     copy->SetFact(fact::kPhase, std::string("backward"));
     copy->SetFact(fact::kRecompute, true);
     return clones[v] = copy->result(v.index);

@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "ir/base/symbol.h"
+
 namespace stator {
 
 // Shortest decimal text that reads back as `v`; always has a '.', an exponent, or is inf/nan.
@@ -18,6 +20,7 @@ namespace internal {
 inline void AppendPart(std::string& out, std::string_view s) { out.append(s); }
 inline void AppendPart(std::string& out, const char* s) { out.append(s); }
 inline void AppendPart(std::string& out, const std::string& s) { out.append(s); }
+inline void AppendPart(std::string& out, const Symbol& s) { out.append(s.str()); }
 inline void AppendPart(std::string& out, char c) { out.push_back(c); }
 inline void AppendPart(std::string& out, bool b) { out.append(b ? "true" : "false"); }
 inline void AppendPart(std::string& out, double v) { out.append(FormatDouble(v)); }

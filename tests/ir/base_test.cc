@@ -1,5 +1,8 @@
-// Strings and the reduction tree.
+// Strings, containers, threads and the reduction tree.
+#include "ir/base/parallel.h"
+#include "ir/base/small_vector.h"
 #include "ir/base/str.h"
+#include "ir/base/symbol.h"
 #include "ir/reduce_tree.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +10,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <stdexcept>
+#include <vector>
 
 namespace stator {
 namespace {
@@ -62,6 +67,43 @@ TEST(ReduceTree, pairs_neighbours) {
   EXPECT_EQ(Order(2, 8), "(ab)");
   EXPECT_EQ(Order(4, 8), "((ab)(cd))");
   EXPECT_EQ(Order(8, 8), "(((ab)(cd))((ef)(gh)))");
+}
+
+TEST(Symbol, equal_texts_are_one_from_any_thread) {
+  std::vector<const std::string*> texts(64);
+  ParallelFor(texts.size(), [&](size_t i) { texts[i] = &Symbol(StrCat("h.", i % 4)).str(); });
+  for (size_t i = 4; i < texts.size(); ++i) EXPECT_EQ(texts[i], texts[i % 4]);
+  EXPECT_TRUE(Symbol("a") < Symbol("b"));
+  EXPECT_TRUE(Symbol().empty());
+}
+
+TEST(SmallVector, grows_out_of_the_object_and_keeps_its_order) {
+  SmallVector<std::string, 2> v;
+  for (int i = 0; i < 9; ++i) v.push_back(StrCat("a string that is not short ", i));
+  v.erase(v.begin() + 3);
+  ASSERT_EQ(v.size(), 8u);
+  EXPECT_EQ(v[2], "a string that is not short 2");
+  EXPECT_EQ(v[3], "a string that is not short 4");
+  const std::vector<std::string> two = {"x", "y"};
+  v.assign(two.begin(), two.end());
+  EXPECT_EQ(v.size(), 2u);
+  EXPECT_EQ(v[1], "y");
+}
+
+TEST(ParallelFor, does_everything_once_and_throws_what_the_lowest_number_threw) {
+  std::vector<int> done(1000, 0);
+  const auto work = [&](size_t i) {
+    ++done[i];
+    if (i == 17 || i == 900) throw std::runtime_error(std::to_string(i));
+  };
+  try {
+    ParallelFor(done.size(), work);
+    FAIL();
+  } catch (const std::runtime_error& e) {
+    EXPECT_STREQ(e.what(), "17");
+  }
+  for (const int times : done) EXPECT_EQ(times, 1);
+  ParallelFor(0, [](size_t) { FAIL(); });
 }
 
 TEST(ReduceTree, an_empty_right_side_keeps_the_left) {

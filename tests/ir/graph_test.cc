@@ -50,6 +50,62 @@ TEST(Graph, one_value_used_twice_by_one_node_keeps_two_uses) {
   EXPECT_EQ(y.node->operand(0), x);
 }
 
+TEST(Graph, a_copy_has_what_the_node_has_on_other_operands) {
+  Graph g("f");
+  Builder b(g);
+  const Value x = g.AddInput("x", kF32x4), y = g.AddInput("y", kF32x4);
+  b.SetScope("h.0");
+  const Value sum = b.Sum(x, 0);
+  sum.node->SetFact("region", int64_t{3});
+  const Value of_y[] = {y};
+  const Node* copy = g.AddCopy(*sum.node, of_y);
+  EXPECT_EQ(copy->operand(0), y);
+  EXPECT_EQ(y.node->uses().size(), 1u);
+  EXPECT_EQ(copy->type(), sum.type());
+  EXPECT_EQ(copy->attrs(), sum.node->attrs());
+  EXPECT_EQ(copy->scope(), "h.0");
+  EXPECT_EQ(copy->region(), 3);
+  VerifyGraph(g);
+}
+
+TEST(Graph, types_are_verified_where_attributes_or_operands_changed) {
+  Graph g("f");
+  Builder b(g);
+  const Value x = g.AddInput("x", kF32x4), wide = g.AddInput("wide", {DType::kF32, {5}});
+  const Value half = b.Cast(x, DType::kF16), e = b.Exp(x);
+  VerifyGraph(g);
+  half.node->SetAttr("to", DType::kBF16);
+  EXPECT_THROW(VerifyGraph(g), Error);
+  half.node->SetAttr("to", DType::kF16);
+  VerifyGraph(g);
+  g.SetOperand(e.node, 0, wide);
+  EXPECT_THROW(VerifyGraph(g), Error);
+}
+
+TEST(Graph, the_facts_that_are_at_hand_follow_the_map) {
+  Graph g("f");
+  const Value x = g.AddInput("x", kF32x4);
+  Node* n = Builder(g).Exp(x).node;
+  EXPECT_EQ(n->region(), -1);
+  n->SetFact("view", true);
+  n->SetFact("region", int64_t{2});
+  EXPECT_TRUE(n->is_view());
+  EXPECT_EQ(n->region(), 2);
+  n->ClearFact("view");
+  n->ClearFact("region");
+  EXPECT_FALSE(n->is_view());
+  EXPECT_EQ(n->region(), -1);
+}
+
+TEST(Graph, parameters_keep_their_names_when_others_go) {
+  Graph g("f");
+  g.AddState("a", kF32x4);
+  const Value b = g.AddState("b", kF32x4), c = g.AddState("c", kF32x4);
+  g.RemoveState("a");
+  EXPECT_EQ(g.ParamName(b.node), "b");
+  EXPECT_EQ(g.ParamName(c.node), "c");
+}
+
 TEST(Graph, names_are_unique_and_next_states_keep_their_type) {
   Graph g("f");
   const Value w = g.AddState("w", kF32x4);

@@ -1,0 +1,33 @@
+#include "ir/base/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace stator {
+
+void ParallelFor(size_t n, const std::function<void(size_t)>& work) {
+  std::vector<std::exception_ptr> errors(n);
+  std::atomic<size_t> next{1};
+  const auto run = [&](size_t first) {
+    for (size_t i = first; i < n; i = next.fetch_add(1)) {
+      try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  const size_t threads = std::min<size_t>(n, std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> others;
+  for (size_t t = 1; t < threads; ++t) others.emplace_back([&] { run(next.fetch_add(1)); });
+  run(0);
+  for (std::thread& thread : others) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace stator
