@@ -11,8 +11,9 @@
 // and comes back. Nodes are visited in order, each starting as its own region and merging with the
 // regions of its operands, then with regions that read the same large operands.
 #include <algorithm>
-#include <map>
-#include <set>
+#include <iterator>
+#include <unordered_map>
+#include <vector>
 
 #include "ir/base/error.h"
 #include "ir/facts.h"
@@ -27,7 +28,7 @@ constexpr int64_t kInlineElements = 65536;   // recompute at most this much, at 
 constexpr int64_t kSiblingElements = 4096;   // reading less than this twice is not worth a merge
 constexpr int64_t kSiblingShare = 2;         // nor is reading less than one of so many parts of the space
 constexpr int64_t kRowColumnLength = 2048;   // longest row whose column folds stay in registers
-constexpr int kMaxNodes = 160;
+constexpr size_t kMaxNodes = 160;
 constexpr int kMaxColumnFolds = 4;
 
 bool IsLiteral(const Node& n) {
@@ -66,7 +67,9 @@ struct Region {
   RegionSpace space;
   bool fusible = true;
   bool alive = true;
-  std::set<int> reads;             // ids of the storage-owning nodes that it reads
+  Symbol phase;
+  std::vector<int> reads;          // ids of the storage-owning nodes that it reads, ascending
+  int forward = -1;                // of a dead one: where it went
   int reach = 0;                   // the last place, in the graph's order, of it and all that it waits for
 };
 
@@ -75,7 +78,12 @@ class Fuser {
   Fuser(Graph& graph, const PassOptions& options) : graph_(graph), options_(options) {}
 
   void Run() {
-    region_of_.assign(graph_.max_id(), -1);
+    const size_t ids = static_cast<size_t>(graph_.max_id());
+    region_of_.assign(ids, -1);
+    inline_.assign(ids, false);
+    node_by_id_.assign(ids, nullptr);
+    readers_.resize(ids);
+    inside_.assign(ids, 0);
     MarkInline();
     for (Node* node : graph_.Nodes()) {
       if (IsViewNode(*node) || IsInlined(*node) || IsLiteral(*node)) continue;
@@ -87,12 +95,13 @@ class Fuser {
     }
     CopyInlineNodes();
     // Ids in order of first node, so that the text is stable.
-    std::map<int, int> names;
+    std::vector<int> names(regions_.size(), -1);
+    int named = 0;
     for (Node* node : graph_.Nodes()) {
       const int r = node->id() < static_cast<int>(region_of_.size()) ? region_of_[node->id()] : -1;
       if (r < 0) continue;
-      const int name = names.emplace(r, static_cast<int>(names.size())).first->second;
-      node->SetFact(fact::kRegion, int64_t{name});
+      if (names[r] < 0) names[r] = named++;
+      node->SetFact(fact::kRegion, int64_t{names[r]});
     }
   }
 
@@ -117,14 +126,17 @@ class Fuser {
       if (!fusible) continue;
       const bool single = uses.size() == 1 && IsShifted(v, uses[0]) &&
                           WorkOf(*uses[0].node) <= 2 * v.type().NumElements();
-      if (small || single || widens) inline_.insert(node->id());
+      if (small || single || widens) {
+        inline_[node->id()] = true;
+        any_inline_ = true;
+      }
     }
   }
 
   // Gives every region its own copy of the inline nodes it reads, so that each node belongs to one.
   void CopyInlineNodes() {
-    if (inline_.empty()) return;
-    std::map<std::pair<int, int>, Node*> copies;  // (node id, region) -> copy
+    if (!any_inline_) return;
+    Copies copies;
     for (Node* node : graph_.Nodes()) {
       const int region = node->id() < static_cast<int>(region_of_.size()) ? region_of_[node->id()] : -1;
       if (region < 0) continue;
@@ -135,12 +147,15 @@ class Fuser {
     graph_.EraseDead();
   }
 
+  using Copies = std::unordered_map<int64_t, Node*>;  // by node and region, see KeyOf
+  static int64_t KeyOf(const Node& node, int region) { return (int64_t{node.id()} << 32) | region; }
+
   // `v` with the inline nodes that it is computed from copied into `region`; `v` itself when there
   // are none.
-  Value Copied(Value v, int region, Node* before, std::map<std::pair<int, int>, Node*>& copies) {
-    const bool is_inline = inline_.contains(v.node->id());
+  Value Copied(Value v, int region, Node* before, Copies& copies) {
+    const bool is_inline = MarkedInline(*v.node);
     if (!is_inline && !IsViewNode(*v.node)) return v;
-    const auto known = copies.find({v.node->id(), region});
+    const auto known = copies.find(KeyOf(*v.node, region));
     if (known != copies.end()) return known->second->result(v.index);
     std::vector<Value> operands;
     bool changed = is_inline;
@@ -149,19 +164,22 @@ class Fuser {
       changed = changed || operands.back() != o;
     }
     if (!changed) return v;
-    Node* copy = graph_.AddNode(v.node->op().name, operands, v.node->attrs(), v.node->scope(), before);
-    for (const auto& [key, value] : v.node->facts()) copy->SetFact(key, value);
+    Node* copy = graph_.AddCopy(*v.node, operands, before);
     if (is_inline) {
       copy->SetFact(fact::kInline, true);
       region_of_.resize(std::max<size_t>(region_of_.size(), copy->id() + 1), -1);
       region_of_[copy->id()] = region;
     }
-    copies[{v.node->id(), region}] = copy;
+    copies[KeyOf(*v.node, region)] = copy;
     return copy->result(v.index);
   }
 
   // Marked by this pass, or by an earlier one.
-  bool IsInlined(const Node& n) const { return inline_.contains(n.id()) || n.HasFact(fact::kInline); }
+  bool IsInlined(const Node& n) const { return MarkedInline(n) || n.HasFact(fact::kInline); }
+  // Copies are made of marked nodes, and are none themselves.
+  bool MarkedInline(const Node& n) const {
+    return n.id() < static_cast<int>(inline_.size()) && inline_[n.id()];
+  }
 
   static int64_t WorkOf(const Node& n) {
     return std::max(n.type().NumElements(),
@@ -172,7 +190,7 @@ class Fuser {
     int depth = 0;
     for (const Value& v : n.operands()) {
       const Node* base = v ? ResolveView(v).base.node : nullptr;
-      if (base && inline_.contains(base->id())) depth = std::max(depth, 1 + InlineDepth(*base));
+      if (base && MarkedInline(*base)) depth = std::max(depth, 1 + InlineDepth(*base));
     }
     return depth;
   }
@@ -196,13 +214,10 @@ class Fuser {
       Node* base = ResolveView(v).base.node;
       if (base->HasFact(fact::kInline)) region_of_[base->id()] = region;
     }
-    std::set<int> reads;
-    CollectReads(*node, &reads);
-    for (const int read : reads) {
-      if (region_of_[read] == region) continue;
-      r.reads.insert(read);
-      readers_[read].push_back(region);
-    }
+    std::vector<int> reads = ReadsOf(*node);
+    std::erase_if(reads, [&](int read) { return region_of_[read] == region; });
+    for (const int read : reads) readers_[read].push_back(region);
+    AddReads(reads, r);
   }
 
   void Visit(Node* node) {
@@ -213,8 +228,8 @@ class Fuser {
     r.fusible = IsFusible(*node) && node->type().NumElements() > 0;
     if (r.fusible) r.space = SpaceOfNode(*node);
     region_of_[node->id()] = id;
-    std::set<int> parents;
-    CollectReads(*node, &parents);
+    r.phase = node->StrFact(fact::kPhase);
+    const std::vector<int> parents = ReadsOf(*node);
     regions_[id].reads = parents;
     regions_[id].reach = place_++;
     for (const int p : parents) readers_[p].push_back(id);
@@ -244,12 +259,26 @@ class Fuser {
   }
 
   int64_t NodeElements(int id) const {
-    const auto it = node_by_id_.find(id);
-    return it == node_by_id_.end() ? 0 : it->second->type().NumElements();
+    return node_by_id_[id] == nullptr ? 0 : node_by_id_[id]->type().NumElements();
   }
 
-  // Ids of the storage-owning nodes that `node` reads, through views and inline nodes.
-  void CollectReads(const Node& node, std::set<int>* reads) {
+  // Ids of the storage-owning nodes that `node` reads, through views and inline nodes, ascending.
+  std::vector<int> ReadsOf(const Node& node) {
+    std::vector<int> reads;
+    CollectReads(node, &reads);
+    std::sort(reads.begin(), reads.end());
+    reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+    return reads;
+  }
+
+  static void AddReads(const std::vector<int>& reads, Region& region) {
+    std::vector<int> all;
+    std::set_union(region.reads.begin(), region.reads.end(), reads.begin(), reads.end(),
+                   std::back_inserter(all));
+    region.reads = std::move(all);
+  }
+
+  void CollectReads(const Node& node, std::vector<int>* reads) {
     for (const Value& v : node.operands()) {
       if (!v) continue;
       Node* base = ResolveView(v).base.node;
@@ -258,7 +287,7 @@ class Fuser {
         CollectReads(*base, reads);
       } else if (!IsLiteral(*base)) {
         node_by_id_[base->id()] = base;
-        reads->insert(base->id());
+        reads->push_back(base->id());
       }
     }
   }
@@ -292,14 +321,16 @@ class Fuser {
   }
 
   int Root(int r) const {
-    while (!regions_[r].alive) r = forward_.at(r);
+    while (!regions_[r].alive) r = regions_[r].forward;
     return r;
   }
 
   // Whether a path leads from `from` to `to` through another region. Only regions that reach as far as
   // `from` can lie on one, which keeps the search near.
   bool HasIndirectPath(int from, int to) const {
-    std::set<int> seen = {from, to};
+    seen_.resize(regions_.size(), 0);
+    const int search = ++searches_;
+    seen_[from] = seen_[to] = search;
     std::vector<int> pending = {to};
     while (!pending.empty()) {
       const int x = pending.back();
@@ -308,15 +339,15 @@ class Fuser {
         const int parent = region_of_[node];
         if (parent == from && x != to) return true;
         if (parent < 0 || regions_[parent].reach < regions_[from].reach) continue;
-        if (seen.insert(parent).second) pending.push_back(parent);
+        if (seen_[parent] == search) continue;
+        seen_[parent] = search;
+        pending.push_back(parent);
       }
     }
     return false;
   }
 
   bool MergeMakesCycle(int a, int b) const { return HasIndirectPath(a, b) || HasIndirectPath(b, a); }
-
-  std::string PhaseOf(int r) const { return regions_[r].nodes[0]->StrFact(fact::kPhase); }
 
   // The sum of all parameters' squares, joined to one parameter's, would hold back that kernel and
   // make it unlike the others: apart, equal ones share a launch (codegen/merge_calls.h).
@@ -325,16 +356,16 @@ class Fuser {
       return regions_[r].space.kind == SpaceKind::kPointwise && regions_[r].space.elements() == 1;
     };
     const auto folds = [&](int r) { return regions_[r].space.kind != SpaceKind::kPointwise; };
-    return PhaseOf(a) == "update" && ((scalar(a) && folds(b)) || (folds(a) && scalar(b)));
+    return regions_[a].phase.str() == "update" && ((scalar(a) && folds(b)) || (folds(a) && scalar(b)));
   }
 
   bool TryMerge(int a, int b) {
     RegionSpace space = regions_[a].space;
-    if (PhaseOf(a) != PhaseOf(b) || TiesNorms(a, b)) return false;
+    if (regions_[a].phase != regions_[b].phase || TiesNorms(a, b)) return false;
     if (!CombineSpaces(&space, regions_[b].space)) return false;
+    if (regions_[a].nodes.size() + regions_[b].nodes.size() > kMaxNodes) return false;
     std::vector<Node*> nodes = regions_[a].nodes;
     nodes.insert(nodes.end(), regions_[b].nodes.begin(), regions_[b].nodes.end());
-    if (static_cast<int>(nodes.size()) > kMaxNodes) return false;
     if (!SpaceAllowed(space, nodes) || MergeMakesCycle(a, b) || !AccessesCoincide(space, nodes)) {
       return false;
     }
@@ -343,8 +374,8 @@ class Fuser {
     regions_[a].nodes = std::move(nodes);
     regions_[a].space = space;
     regions_[b].alive = false;
-    forward_[b] = a;
-    regions_[a].reads.insert(regions_[b].reads.begin(), regions_[b].reads.end());
+    regions_[b].forward = a;
+    AddReads(regions_[b].reads, regions_[a]);
     const int reach = std::max(regions_[a].reach, regions_[b].reach);
     regions_[a].reach = std::min(regions_[a].reach, regions_[b].reach);
     Reach(a, reach);
@@ -364,24 +395,29 @@ class Fuser {
   bool AccessesCoincide(const RegionSpace& space, const std::vector<Node*>& nodes) const {
     IndexSpace vars;
     const RegionIndex at = IndexOfRegion(vars, space);
-    const std::set<const Node*> inside(nodes.begin(), nodes.end());
+    const int trial = ++trials_;
+    for (const Node* n : nodes) inside_[n->id()] = trial;
     for (const Node* n : nodes) {
       const Place place = PlaceOf(space, *n);
       if (place == Place::kNowhere) return false;
       const IndexExpr& own = n->Is("fold") || place == Place::kFull ? at.full : at.row;
       const bool aligned = n->op_class() == OpClass::kElementwise || n->Is("fold") || n->Is("reshape");
       for (const Value& v : n->operands()) {
-        if (v && !AccessCoincides(space, at, inside, vars, v, own, aligned)) return false;
+        if (v && !AccessCoincides(space, at, vars, *n, v, own, aligned)) return false;
       }
     }
     return true;
   }
 
-  bool AccessCoincides(const RegionSpace& space, const RegionIndex& at,
-                       const std::set<const Node*>& inside, IndexSpace& vars, Value v,
-                       const IndexExpr& index, bool aligned) const {
+  // What `reader` reads of `v` at `index`. Two values of one of the regions that are to merge were
+  // looked at when that region formed, and again only where it gets another space.
+  bool AccessCoincides(const RegionSpace& space, const RegionIndex& at, IndexSpace& vars,
+                       const Node& reader, Value v, const IndexExpr& index, bool aligned) const {
+    const int from = BaseOfMovements(v).node->id(), region = region_of_[reader.id()];
+    const bool known = region_of_[from] == region && regions_[region].space == space;
+    if (known || (inside_[from] != trials_ && !inline_[from])) return true;
     const auto [base, pulled] = PullThroughViews(vars, v, index);
-    if (inside.contains(base.node)) {
+    if (inside_[base.node->id()] == trials_) {
       if (!aligned) return false;
       switch (PlaceOf(space, *base.node)) {
         case Place::kFull: return pulled == at.full;
@@ -389,9 +425,8 @@ class Fuser {
         default: return false;
       }
     }
-    if (!inline_.contains(base.node->id())) return true;
     for (const Value& o : base.node->operands()) {
-      if (o && !AccessCoincides(space, at, inside, vars, o, pulled, aligned)) return false;
+      if (o && !AccessCoincides(space, at, vars, reader, o, pulled, aligned)) return false;
     }
     return true;
   }
@@ -399,12 +434,17 @@ class Fuser {
   Graph& graph_;
   const PassOptions& options_;
   std::vector<Region> regions_;
-  std::map<int, int> forward_;         // dead region -> where it went
   int place_ = 0;
-  std::vector<int> region_of_;         // by node id
-  std::set<int> inline_;               // node ids
-  std::map<int, Node*> node_by_id_;    // of nodes that are read
-  std::map<int, std::vector<int>> readers_;
+  // By node id:
+  std::vector<int> region_of_;
+  std::vector<char> inline_;                // whether the node is recomputed where it is read
+  std::vector<Node*> node_by_id_;           // of nodes that are read
+  std::vector<std::vector<int>> readers_;   // regions
+  bool any_inline_ = false;
+  // The last search that saw a region, and the last trial that had a node inside: marks that need no
+  // clearing.
+  mutable std::vector<int> seen_, inside_;
+  mutable int searches_ = 0, trials_ = 0;
 };
 
 }  // namespace

@@ -7,45 +7,71 @@
 //     that is cheaper computed again, and would let mixed precision treat an update as forward;
 //   - nodes of different f32 groups before mixed precision has settled what is rounded where;
 //   - clones made on purpose, to save memory.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <unordered_set>
+
 #include "ir/facts.h"
 #include "passes/passes.h"
-
-#include <map>
-#include <string>
-#include <tuple>
 
 namespace stator {
 namespace {
 
-using Key = std::tuple<const OpDef*, std::vector<Value>, std::string, std::string, int64_t>;
+// As the text form tells attributes apart: zeros by their sign, and no NaN from another.
+bool SameAttr(const Attr& a, const Attr& b) {
+  const double *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
+  if (x == nullptr || y == nullptr) return a == b;
+  return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y) ||
+         (std::isnan(*x) && std::isnan(*y));
+}
 
-struct KeyLess {
-  bool operator()(const Key& a, const Key& b) const {
-    const std::string &name_a = std::get<0>(a)->name, &name_b = std::get<0>(b)->name;
-    if (name_a != name_b) return name_a < name_b;
-    return std::tie(std::get<1>(a), std::get<2>(a), std::get<3>(a), std::get<4>(a)) <
-           std::tie(std::get<1>(b), std::get<2>(b), std::get<3>(b), std::get<4>(b));
+bool SameAttrs(const AttrMap& a, const AttrMap& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && SameAttr(x.second, y.second);
+  });
+}
+
+struct Same {
+  bool operator()(const Node* a, const Node* b) const {
+    return &a->op() == &b->op() &&
+           std::equal(a->operands().begin(), a->operands().end(), b->operands().begin(),
+                      b->operands().end()) &&
+           SameAttrs(a->attrs(), b->attrs()) &&
+           a->StrFact(fact::kPhase) == b->StrFact(fact::kPhase) &&
+           a->IntFact(fact::kF32Group, -1) == b->IntFact(fact::kF32Group, -1);
   }
 };
 
-Key KeyOf(const Node& n) {
-  return {&n.op(),
-          {n.operands().begin(), n.operands().end()},
-          FormatAttrs(n.attrs()),
-          n.StrFact(fact::kPhase),
-          n.IntFact(fact::kF32Group, -1)};
-}
+// Of the op, the operands and what most often differs besides, sizes.
+struct Hash {
+  size_t operator()(const Node* n) const {
+    size_t h = std::hash<const OpDef*>()(&n->op());
+    const auto mix = [&h](int64_t v) { h = (h ^ static_cast<size_t>(v)) * 0x9e3779b97f4a7c15u; };
+    for (const Value& v : n->operands()) mix(v ? v.node->id() * 8 + v.index : -1);
+    for (const auto& [name, value] : n->attrs()) {
+      if (const auto* dims = std::get_if<Dims>(&value)) {
+        for (const int64_t d : *dims) mix(d);
+      } else if (const auto* integer = std::get_if<int64_t>(&value)) {
+        mix(*integer);
+      } else if (const auto* real = std::get_if<double>(&value); real && !std::isnan(*real)) {
+        mix(std::bit_cast<int64_t>(*real));
+      }
+    }
+    return h ^ (h >> 32);
+  }
+};
 
 }  // namespace
 
 void MergeDuplicates(Graph& graph, const PassOptions&) {
-  std::map<Key, Node*, KeyLess> seen;
+  std::unordered_set<Node*, Hash, Same> seen;  // their operands stay: what is replaced comes later
   for (Node* n : graph.Nodes()) {
     if (n->HasFact(fact::kRecompute)) continue;
-    const auto [it, first] = seen.emplace(KeyOf(*n), n);
+    const auto [it, first] = seen.insert(n);
     if (first) continue;
     for (int i = 0; i < n->num_results(); ++i) {
-      graph.ReplaceAllUses(n->result(i), it->second->result(i));
+      graph.ReplaceAllUses(n->result(i), (*it)->result(i));
     }
     graph.Erase(n);
   }

@@ -8,8 +8,9 @@
 // Where it costs next to no memory, the update comes last and its equal steps stand side by side, marked as
 // `together`: codegen makes one launch of them (codegen/merge_calls.h).
 #include <algorithm>
-#include <map>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/base/error.h"
@@ -44,6 +45,7 @@ class Orderer {
     order = OrderAsWanted(problem_);
     const std::vector<int> frugal = OrderForMemory(problem_);
     if (PeakBytes(problem_, frugal) < PeakBytes(problem_, order)) order = frugal;
+    GroupUpdates(order);
     const std::vector<int> grouped = EqualUpdatesTogether(order), ends = RunEnds(grouped);
     const bool together = PeakBytes(problem_, grouped, ends) <= PeakBytes(problem_, order) + kTogetherBytes;
     if (together) order = grouped;
@@ -54,12 +56,13 @@ class Orderer {
  private:
   // The unit of a node; -1 for inputs, states, inline constants and views on those.
   int UnitOf(const Node& node) const {
-    const auto found = unit_of_.find(node.id());
-    return found == unit_of_.end() ? -1 : found->second;
+    return unit_of_[node.id()];
   }
 
   void FormUnits() {
-    std::map<int, int> unit_of_region;
+    std::unordered_map<int, int> unit_of_region;
+    unit_of_.assign(graph_.max_id(), -1);
+    placed_.assign(graph_.max_id(), false);
     for (Node* node : graph_.Nodes()) {
       int unit = -1;
       const int region = RegionOf(*node);
@@ -85,20 +88,21 @@ class Orderer {
 
   void AddDataEdges() {
     for (size_t u = 0; u < units_.size(); ++u) {
-      std::set<int> before;
+      std::vector<int> before;
       for (const Node* node : units_[u].nodes) {
-        for (const Value operand : node->operands()) {
-          if (operand) before.insert(UnitOf(*operand.node));
+        for (const Value& operand : node->operands()) {
+          const int b = operand ? UnitOf(*operand.node) : -1;
+          if (b >= 0 && b != static_cast<int>(u)) before.push_back(b);
         }
       }
-      for (const int b : before) {
-        if (b >= 0 && b != static_cast<int>(u)) problem_.successors[b].push_back(static_cast<int>(u));
+      for (const int b : Distinct(std::move(before))) {
+        problem_.successors[b].push_back(static_cast<int>(u));
       }
     }
   }
 
   void AddBuffers() {
-    std::set<Value> next;
+    std::unordered_set<Value, ValueHash> next;
     for (const NextState& n : graph_.next_states()) next.insert(ResolveView(n.value).base);
     for (size_t u = 0; u < units_.size(); ++u) {
       for (Node* node : units_[u].nodes) {
@@ -114,12 +118,20 @@ class Orderer {
   }
 
   std::vector<int> Readers(Value v, int except) const {
-    std::set<int> readers;
-    for (const Use& use : UsesThroughViews(v)) {
+    std::vector<int> readers;
+    AnyUseThroughViews(v, [&](const Use& use) {
       const int unit = UnitOf(*use.node);
-      if (unit >= 0 && unit != except) readers.insert(unit);
-    }
-    return {readers.begin(), readers.end()};
+      if (unit >= 0 && unit != except) readers.push_back(unit);
+      return false;
+    });
+    return Distinct(std::move(readers));
+  }
+
+  // Ascending.
+  static std::vector<int> Distinct(std::vector<int> units) {
+    std::sort(units.begin(), units.end());
+    units.erase(std::unique(units.begin(), units.end()), units.end());
+    return units;
   }
 
   void KeepReadersBeforeWriters(const std::vector<int>& legal) {
@@ -157,22 +169,31 @@ class Orderer {
     return text;
   }
 
+  // Equal updates have one number, in the order of the first of each.
+  void GroupUpdates(const std::vector<int>& order) {
+    group_.assign(units_.size(), -1);
+    std::unordered_map<std::string, int> groups;
+    for (const int u : order) {
+      if (!IsUpdate(u)) continue;
+      group_[u] = groups.emplace(SignatureOf(u), static_cast<int>(groups.size())).first->second;
+    }
+  }
+
   // The update's steps last, by how many of them they wait for, and equal ones side by side: codegen
   // makes one kernel of such neighbours. The given order where anything else waits for the update.
   std::vector<int> EqualUpdatesTogether(const std::vector<int>& order) const {
-    std::vector<int> others, last, depth(units_.size(), 0), group(units_.size(), 0);
-    std::map<std::string, int> groups;
+    std::vector<int> others, last, depth(units_.size(), 0);
     for (const int u : order) {
-      (IsUpdate(u) ? last : others).push_back(u);
-      if (!IsUpdate(u)) continue;
-      group[u] = groups.emplace(SignatureOf(u), static_cast<int>(groups.size())).first->second;
+      const bool update = group_[u] >= 0;
+      (update ? last : others).push_back(u);
+      if (!update) continue;
       for (const int after : problem_.successors[u]) {
-        if (!IsUpdate(after)) return order;
+        if (group_[after] < 0) return order;
         depth[after] = std::max(depth[after], depth[u] + 1);
       }
     }
     std::stable_sort(last.begin(), last.end(), [&](int a, int b) {
-      return std::pair(depth[a], group[a]) < std::pair(depth[b], group[b]);
+      return std::pair(depth[a], group_[a]) < std::pair(depth[b], group_[b]);
     });
     others.insert(others.end(), last.begin(), last.end());
     return others;
@@ -182,13 +203,15 @@ class Orderer {
   // waits for another.
   std::vector<int> RunEnds(const std::vector<int>& order) const {
     std::vector<int> ends(order.size());
+    std::vector<size_t> waits(units_.size(), 0);  // the last run, counted from 1, that a unit waits for
     for (size_t first = 0, end = 0; first < order.size(); first = end) {
-      end = first + 1;
-      const std::string signature = IsUpdate(order[first]) ? SignatureOf(order[first]) : "";
-      while (!signature.empty() && end < order.size() && IsUpdate(order[end]) &&
-             SignatureOf(order[end]) == signature && !Waits(order, first, end)) {
+      const int group = group_[order[first]];
+      end = first;
+      do {
+        for (const int after : problem_.successors[order[end]]) waits[after] = first + 1;
         ++end;
-      }
+      } while (group >= 0 && end < order.size() && group_[order[end]] == group &&
+               waits[order[end]] != first + 1);
       std::fill(ends.begin() + first, ends.begin() + end, static_cast<int>(end) - 1);
     }
     return ends;
@@ -208,16 +231,6 @@ class Orderer {
     }
   }
 
-  // Whether a unit waits for one of those from `first` on.
-  bool Waits(const std::vector<int>& order, size_t first, size_t unit) const {
-    for (size_t k = first; k < unit; ++k) {
-      for (const int after : problem_.successors[order[k]]) {
-        if (after == order[unit]) return true;
-      }
-    }
-    return false;
-  }
-
   void Apply(const std::vector<int>& order) {
     for (const int u : order) {
       for (Node* node : units_[u].nodes) {
@@ -233,7 +246,8 @@ class Orderer {
   // Constants and views on inputs stand before the first unit that uses them.
   void PlaceFree(Node* node) {
     if (UnitOf(*node) >= 0 || node->Is("input") || node->Is("state")) return;
-    if (!placed_.insert(node->id()).second) return;
+    if (placed_[node->id()]) return;
+    placed_[node->id()] = true;
     for (const Value operand : node->operands()) {
       if (operand) PlaceFree(operand.node);
     }
@@ -252,8 +266,9 @@ class Orderer {
   Graph& graph_;
   std::vector<Unit> units_;
   std::vector<Node*> free_;
-  std::map<int, int> unit_of_;  // by node id
-  std::set<int> placed_;
+  std::vector<int> unit_of_;  // by node id
+  std::vector<char> placed_;  // by node id
+  std::vector<int> group_;    // by unit: of those that do the same to something; -1 where no update
   ScheduleProblem problem_;
 };
 

@@ -14,8 +14,8 @@
 #include "passes/analysis/offset_planner.h"
 #include "passes/passes.h"
 
-#include <map>
-#include <set>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace stator {
@@ -36,6 +36,7 @@ class Planner {
         becomes_[view.base].push_back(next.state);
       }
     }
+    by_step_.resize(liveness_.steps.size());
     for (size_t r = 0; r < liveness_.values.size(); ++r) {
       by_step_[liveness_.values[r].first].push_back(static_cast<int>(r));
     }
@@ -95,18 +96,19 @@ class Planner {
   bool MayWriteState(Value value, Value state, int step, bool in_place) const {
     if (IsUsedOutsideThroughViews(state)) return false;
     bool read_here = false;
-    for (const Use& use : UsesThroughViews(state)) {
+    const bool needed_later = AnyUseThroughViews(state, [&](const Use& use) {
       const int reader = liveness_.StepOf(*use.node);
-      if (reader < 0 || reader > step) return false;
       read_here = read_here || reader == step;
-    }
+      return reader < 0 || reader > step;
+    });
+    if (needed_later) return false;
     return !read_here || (in_place && CanOverwrite(state, value, liveness_.steps[step].nodes));
   }
 
   bool TryInPlace(const LiveRange& range, int step, const std::vector<Node*>& nodes) {
     const Type& type = range.value.type();
     if (type.NumElements() == 0) return false;
-    std::set<Value> tried;
+    std::unordered_set<Value, ValueHash> tried;
     for (const Node* node : nodes) {
       for (const Value operand : node->operands()) {
         if (!operand) continue;
@@ -136,14 +138,12 @@ class Planner {
 
   // What fact `inplace` says of `value` in the storage of `old`.
   static int64_t InPlaceMark(Value value, Value old) {
-    bool read = false;
     for (int i = 0; i < value.node->num_operands(); ++i) {
       const Value operand = value.node->operand(i);
       if (operand && ResolveView(operand).base == old) return i;
     }
-    for (const Use& use : UsesThroughViews(old)) {
-      read = read || RegionOf(*use.node) == RegionOf(*value.node);
-    }
+    const bool read = AnyUseThroughViews(
+        old, [&](const Use& use) { return RegionOf(*use.node) == RegionOf(*value.node); });
     return read ? kFromRegion : kOwnStorage;
   }
 
@@ -154,10 +154,18 @@ class Planner {
     for (const auto& [node, slot] : scratch_) node->SetFact(fact::kScratchAt, slots_[slot].offset);
   }
 
+  bool HasPlace(Node& node) const {
+    for (int i = 0; i < node.num_results(); ++i) {
+      if (places_.contains(node.result(i))) return true;
+    }
+    return false;
+  }
+
   void RecordNode(Node* node) {
+    if (!HasPlace(*node)) return;
     Dims space(node->num_results(), 0), offset(node->num_results(), 0);
     Dims in_place(node->num_results(), kOwnStorage);
-    bool stored = false, reuses = false;
+    bool reuses = false;
     for (int i = 0; i < node->num_results(); ++i) {
       const auto found = places_.find(node->result(i));
       if (found == places_.end()) continue;
@@ -165,10 +173,8 @@ class Planner {
       space[i] = static_cast<int64_t>(place.space);
       offset[i] = place.space == Space::kArena ? slots_[place.where].offset : place.where;
       in_place[i] = place.in_place;
-      stored = true;
       reuses = reuses || place.in_place != kOwnStorage;
     }
-    if (!stored) return;
     node->SetFact(fact::kSpace, space);
     node->SetFact(fact::kOffset, offset);
     if (reuses) node->SetFact(fact::kInPlace, in_place);
@@ -176,10 +182,11 @@ class Planner {
 
   Graph& graph_;
   const Liveness liveness_;
-  std::map<int, int64_t> state_index_;           // by node id
-  std::map<Value, std::vector<Node*>> becomes_;  // value -> states whose next value it is
-  std::map<int, std::vector<int>> by_step_;      // step -> indices into liveness_.values
-  std::map<Value, Place> places_;
+  std::unordered_map<int, int64_t> state_index_;   // by node id
+  // Value -> states whose next value it is.
+  std::unordered_map<Value, std::vector<Node*>, ValueHash> becomes_;
+  std::vector<std::vector<int>> by_step_;        // indices into liveness_.values
+  std::unordered_map<Value, Place, ValueHash> places_;
   std::vector<Interval> slots_;                    // arena buffers
   std::vector<LiveRange> holds_;                   // the value that holds each slot last
   std::vector<std::pair<Node*, size_t>> scratch_;  // slots of nodes' scratch

@@ -8,6 +8,8 @@
 #include "passes/analysis/offset_planner.h"
 
 #include <algorithm>
+#include <map>
+#include <unordered_map>
 
 namespace stator {
 namespace {
@@ -68,31 +70,36 @@ std::vector<Interval> Intervals(const std::vector<ArenaBuffer>& buffers) {
 }  // namespace
 
 int Liveness::StepOf(const Node& node) const {
-  const auto found = step_of_region.find(RegionOf(node));
-  return found == step_of_region.end() ? -1 : found->second;
+  return step_of_node[node.id()];
 }
 
 int LastRead(const Liveness& liveness, Value v) {
   int last = -1;
-  for (const Use& use : UsesThroughViews(v)) last = std::max(last, liveness.StepOf(*use.node));
+  AnyUseThroughViews(v, [&](const Use& use) {
+    last = std::max(last, liveness.StepOf(*use.node));
+    return false;
+  });
   return last;
 }
 
 Liveness AnalyzeLiveness(const Graph& graph) {
   Liveness out;
+  std::unordered_map<int, int> step_of_region;
+  out.step_of_node.assign(graph.max_id(), -1);
   for (Node* node : graph.Nodes()) {
     const int region = RegionOf(*node);
     if (region < 0) {
       if (IsViewNode(*node) || node->op_class() == OpClass::kSource) continue;
       Fail(ErrorCode::kInvalidArgument, "node has no region: ", PrintNode(*node));
     }
-    const auto [it, fresh] = out.step_of_region.emplace(region, static_cast<int>(out.steps.size()));
+    const auto [it, fresh] = step_of_region.emplace(region, static_cast<int>(out.steps.size()));
     if (fresh) {
       out.steps.push_back({region, {}});
     } else if (it->second + 1 != static_cast<int>(out.steps.size())) {
       Fail(ErrorCode::kInvalidArgument, "region ", region,
            " is not contiguous: ", PrintNode(*node));
     }
+    out.step_of_node[node->id()] = it->second;
     out.steps.back().nodes.push_back(node);
   }
   const int end = static_cast<int>(out.steps.size()) - 1;

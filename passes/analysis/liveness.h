@@ -5,7 +5,6 @@
 #include "ir/graph.h"
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -24,7 +23,7 @@ struct LiveRange {
 
 struct Liveness {
   std::vector<RegionStep> steps;
-  std::map<int, int> step_of_region;
+  std::vector<int> step_of_node;  // by id; -1 where there is none
   std::vector<LiveRange> values;  // materialized ones, in graph order
 
   // The step of a node, -1 for views, inputs, states and inline constants.
