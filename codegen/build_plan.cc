@@ -1,10 +1,11 @@
 #include "codegen/build_plan.h"
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 
 #include "codegen/program_builder.h"
 #include "ir/base/error.h"
+#include "ir/base/parallel.h"
 #include "ir/facts.h"
 #include "ir/views.h"
 
@@ -18,7 +19,7 @@ struct Group {
 
 std::vector<Group> GroupsOf(const Graph& graph) {
   std::vector<Group> groups;
-  std::map<int, size_t> at;
+  std::unordered_map<int, size_t> at;
   for (Node* node : graph.Nodes()) {
     const int region = RegionOf(*node);
     if (region < 0) continue;
@@ -29,22 +30,61 @@ std::vector<Group> GroupsOf(const Graph& graph) {
   return groups;
 }
 
-void EmitGroup(PlanBuilder& builder, const Group& group) {
-  Node* node = group.nodes[0];
-  for (Node* n : group.nodes) {  // a library call, which others join
-    if (n->op_class() == OpClass::kContraction || n->op_class() == OpClass::kAttention) node = n;
+// The node that says what the group is: a library call, which others join, or the first.
+Node* HeadOf(const Group& group) {
+  Node* head = group.nodes[0];
+  for (Node* n : group.nodes) {
+    if (n->op_class() == OpClass::kContraction || n->op_class() == OpClass::kAttention) head = n;
   }
+  return head;
+}
+
+// Whether there is an element to compute, and so something to launch.
+bool ComputesAnything(const Group& group) {
+  return std::any_of(group.nodes.begin(), group.nodes.end(),
+                     [](const Node* n) { return n->type().NumElements() > 0; });
+}
+
+bool IsKernel(const Group& group) {
+  switch (HeadOf(group)->op_class()) {
+    case OpClass::kElementwise:
+    case OpClass::kReduce:
+    case OpClass::kMovement:
+    case OpClass::kGather:
+    case OpClass::kRandom:
+    case OpClass::kScan: return ComputesAnything(group);
+    default: return false;
+  }
+}
+
+// The text of each group that is a kernel. It depends on the group alone, so that threads share the
+// work.
+std::vector<EmittedKernel> EmitKernels(const std::vector<Group>& groups, Language language) {
+  std::vector<EmittedKernel> kernels(groups.size());
+  ParallelFor(groups.size(), [&](size_t i) {
+    if (!IsKernel(groups[i])) return;
+    const Node* head = HeadOf(groups[i]);
+    kernels[i] = head->op_class() == OpClass::kScan ? EmitScan(*head, language)
+                                                    : EmitRegion(groups[i].nodes, language);
+  });
+  return kernels;
+}
+
+void AddGroup(PlanBuilder& builder, const Group& group, const EmittedKernel& kernel) {
+  Node* node = HeadOf(group);
   switch (node->op_class()) {
     case OpClass::kContraction: builder.AddMatMul(*node, group.nodes); return;
     case OpClass::kAttention: builder.AddAttention(*node, group.nodes); return;
     case OpClass::kSort: builder.AddSort(*node); return;
     case OpClass::kScatter: builder.AddSegmentSum(*node); return;
-    case OpClass::kScan: builder.AddScan(node); return;
+    case OpClass::kScan:
     case OpClass::kElementwise:
     case OpClass::kReduce:
     case OpClass::kMovement:
     case OpClass::kGather:
-    case OpClass::kRandom: builder.AddKernel(group.nodes); return;
+    case OpClass::kRandom:
+      if (IsKernel(group)) builder.AddKernel(group.nodes, kernel);
+      return;
     default:
       Fail(ErrorCode::kUnsupported, node->view().Where(), ": no implementation for ops of class ",
            Name(node->op_class()));
@@ -58,8 +98,10 @@ Plan BuildPlan(const std::vector<ProgramGraph>& programs, const Target& target,
   PlanBuilder builder(target, options);
   for (const ProgramGraph& p : programs) builder.AddStates(*p.graph);
   for (const ProgramGraph& p : programs) {
-    builder.BeginProgram(p.name, *p.graph);
-    for (const Group& group : GroupsOf(*p.graph)) EmitGroup(builder, group);
+    const std::vector<Group> groups = GroupsOf(*p.graph);
+    builder.BeginProgram(p.name, *p.graph, groups.size());
+    const std::vector<EmittedKernel> kernels = EmitKernels(groups, builder.language());
+    for (size_t i = 0; i < groups.size(); ++i) AddGroup(builder, groups[i], kernels[i]);
     builder.EndProgram();
   }
   return builder.Finish();

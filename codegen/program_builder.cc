@@ -48,10 +48,11 @@ int64_t PlanBuilder::AddIo(const Type& type) {
   return at;
 }
 
-void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph) {
+void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph, size_t steps) {
   plan_.programs.emplace_back();
   program_ = &plan_.programs.back();
   program_->name = name;
+  program_->steps.reserve(steps);
   graph_ = &graph;
   inputs_.clear();
   arguments_.clear();
@@ -138,7 +139,7 @@ int PlanBuilder::KernelIndex(const std::string& name, const std::string& body) {
   return index;
 }
 
-void PlanBuilder::AddEmitted(std::span<Node* const> nodes, const EmittedKernel& kernel) {
+void PlanBuilder::AddKernel(std::span<Node* const> nodes, const EmittedKernel& kernel) {
   if (language_ == Language::kCuda && kernel.grid == 0) return;  // no element, no block
   KernelCall call;
   double bytes = 0;
@@ -203,6 +204,7 @@ void PlanBuilder::MergeSteps() {
   std::vector<PlanStep>& steps = program_->steps;
   arguments_.resize(steps.size());
   std::vector<PlanStep> out;
+  out.reserve(steps.size());
   std::vector<int> place(steps.size());
   const auto joins = [&](size_t first, size_t next) {
     const auto *a = std::get_if<KernelCall>(&steps[first].work), *b = std::get_if<KernelCall>(&steps[next].work);
@@ -269,19 +271,6 @@ void PlanBuilder::EmitKernels() {
     }
   }
   plan_.kernels = std::move(kernels);
-}
-
-void PlanBuilder::AddKernel(std::span<Node* const> nodes) {
-  // Nothing to compute, nothing to launch.
-  bool any = false;
-  for (const Node* n : nodes) any = any || n->type().NumElements() > 0;
-  if (any) AddEmitted(nodes, EmitRegion(nodes, language_));
-}
-
-void PlanBuilder::AddScan(Node* node) {
-  if (node->type().NumElements() == 0) return;
-  Node* const nodes[] = {node};
-  AddEmitted(nodes, EmitScan(*node, language_));
 }
 
 namespace {

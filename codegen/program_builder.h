@@ -17,13 +17,14 @@ class PlanBuilder {
 
   // Throws `Error` when an earlier program declared a state of that name with another type.
   void AddStates(const Graph& graph);
-  void BeginProgram(const std::string& name, const Graph& graph);
+  // `steps`: about how many are to come.
+  void BeginProgram(const std::string& name, const Graph& graph, size_t steps);
   // Copies outputs and next states that were not computed in place.
   void EndProgram();
   Plan Finish();
 
-  void AddKernel(std::span<Node* const> nodes);
-  void AddScan(Node* node);
+  Language language() const { return language_; }
+  void AddKernel(std::span<Node* const> nodes, const EmittedKernel& kernel);
   // With what joins the call: `nodes` is the region.
   void AddMatMul(const Node& node, std::span<Node* const> nodes);
   void AddAttention(const Node& node, std::span<Node* const> nodes);
@@ -34,7 +35,6 @@ class PlanBuilder {
   BufferRef BufferOf(Value base) const;  // of a value that is no view
   TensorRef TensorOf(Value v) const;     // absent for a null value
   PlanStep& AddStep(std::span<Node* const> nodes, StepWork work);
-  void AddEmitted(std::span<Node* const> nodes, const EmittedKernel& kernel);
   void NoteValues(std::span<Node* const> nodes);
   int KernelIndex(const std::string& name, const std::string& body);
   // Makes one call of neighbours that call the same kernel on unrelated buffers.
