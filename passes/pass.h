@@ -28,6 +28,7 @@ struct PassOptions {
   Numerics numerics = Numerics::kDefault;
   int64_t recompute_bytes = 0;                // of activations that the backward pass computes anew
   std::vector<std::string> keep_f32;          // scope globs that stay f32 under mixed precision
+  bool verify_each_pass = true;               // false: only before the first pass and after the last
 };
 
 struct Pass {
@@ -45,7 +46,7 @@ struct PassTiming {
 class PassManager {
  public:
   explicit PassManager(std::vector<Pass> passes) : passes_(std::move(passes)) {}
-  // Runs every pass in order and verifies after each. `on_dump`, when set, sees the graph's text
+  // Runs every pass in order and verifies as `options` say. `on_dump`, when set, sees the graph's text
   // before the first pass (named "input") and after every pass.
   std::vector<PassTiming> Run(Graph& graph, const PassOptions& options,
                               const std::function<void(const std::string& pass, const Graph&)>&

@@ -1,6 +1,7 @@
 #include "passes/training_programs.h"
 
 #include "ir/base/error.h"
+#include "ir/base/parallel.h"
 #include "ir/builder.h"
 #include "ir/facts.h"
 #include "ir/training.h"
@@ -130,36 +131,40 @@ std::vector<Graph*> TrainingGraphs::all() const {
 }
 
 std::unique_ptr<Graph> BuildForwardGraph(const Graph& model, const std::string& name,
-                                         const PassOptions& options,
-                                         const std::vector<Graph*>& share_with) {
+                                         const PassOptions& options) {
   std::unique_ptr<Graph> graph = model.Clone();
   graph->set_name(name);
   TurnDropoutOff(*graph);
   RunPasses(ModelPasses(), *graph, options);
   RunPasses(PrecisionPasses(), *graph, options);
-  std::vector<Graph*> graphs = share_with;
-  graphs.push_back(graph.get());
-  ShareShadows(graphs);
   return graph;
 }
 
 TrainingGraphs BuildTrainingGraphs(const Graph& model, const PassOptions& options,
                                    const Graph* evaluate_model) {
-  std::unique_ptr<Graph> simple = model.Clone();
-  RunPasses(ModelPasses(), *simple, options);
   TrainingGraphs graphs;
-  if (options.micro_batches <= 1) {
-    graphs.train = simple->Clone();
-    graphs.train->set_name("train");
-    RunPasses(StepPasses(), *graphs.train, options);
-  } else {
-    graphs.accumulate = AccumulateGraph(*simple, options);
-    graphs.update = UpdateGraph(*graphs.accumulate, options);
-  }
-  for (Graph* graph : graphs.all()) RunPasses(PrecisionPasses(), *graph, options);
-  const std::unique_ptr<Graph> forward = evaluate_model ? evaluate_model->Clone() : model.Clone();
-  forward->ClearNextStates();
-  graphs.evaluate = BuildForwardGraph(*forward, "evaluate", options, graphs.all());
+  const auto step = [&] {
+    const std::unique_ptr<Graph> simple = model.Clone();
+    RunPasses(ModelPasses(), *simple, options);
+    if (options.micro_batches <= 1) {
+      graphs.train = simple->Clone();
+      graphs.train->set_name("train");
+      RunPasses(StepPasses(), *graphs.train, options);
+      RunPasses(PrecisionPasses(), *graphs.train, options);
+    } else {
+      graphs.accumulate = AccumulateGraph(*simple, options);
+      graphs.update = UpdateGraph(*graphs.accumulate, options);
+      RunPasses(PrecisionPasses(), *graphs.accumulate, options);
+      RunPasses(PrecisionPasses(), *graphs.update, options);
+    }
+  };
+  const auto evaluate = [&] {
+    const std::unique_ptr<Graph> forward = evaluate_model ? evaluate_model->Clone() : model.Clone();
+    forward->ClearNextStates();
+    graphs.evaluate = BuildForwardGraph(*forward, "evaluate", options);
+  };
+  ParallelFor(2, [&](size_t i) { i == 0 ? step() : evaluate(); });
+  ShareShadows(graphs.all());
   return graphs;
 }
 

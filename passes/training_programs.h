@@ -42,14 +42,13 @@ TrainingGraphs BuildTrainingGraphs(const Graph& model, const PassOptions& option
                                    const Graph* evaluate_model = nullptr);
 
 // A forward-only program of `model`: its outputs and the next states it declares, dropout off,
-// dtypes settled. For programs beside training, such as logits for sampling; `share_with` are the
-// bundle's other programs, which from then on keep the low-precision copies of parameters that this
-// one reads.
+// dtypes settled. For programs beside training, such as logits for sampling. Once it is in a bundle
+// with others, ShareShadows is to be called.
 std::unique_ptr<Graph> BuildForwardGraph(const Graph& model, const std::string& name,
-                                         const PassOptions& options,
-                                         const std::vector<Graph*>& share_with = {});
+                                         const PassOptions& options);
 
-// Makes every graph that updates a parameter update its shadow too, if any of the graphs has one.
+// Makes every graph that updates a parameter update its shadow too, if any of the graphs has one:
+// the low-precision copy that a program of the bundle reads is kept by all of them.
 void ShareShadows(const std::vector<Graph*>& graphs);
 
 }  // namespace stator

@@ -3,6 +3,7 @@
 #include "codegen/build_plan.h"
 #include "frontend/driver/fit_memory.h"
 #include "ir/base/error.h"
+#include "ir/base/parallel.h"
 #include "ir/builder.h"
 #include "passes/analysis/shadows.h"
 #include "passes/training_programs.h"
@@ -36,6 +37,10 @@ PassOptions ToPassOptions(const CompileOptions& options, const Target& target,
   out.fast = options.fast;
   out.numerics = options.numerics;
   out.keep_f32 = options.keep_f32;
+#ifdef NDEBUG
+  // A fault that a pass leaves is found at the end of its stage; who looks for the pass has a dump.
+  out.verify_each_pass = options.on_dump != nullptr;
+#endif
   return out;
 }
 
@@ -71,18 +76,26 @@ void Finish(const std::string& name, std::vector<std::unique_ptr<Graph>> graphs,
             CompiledModel& out) {
   const Stopwatch lowering;
   const int64_t arena = options.memory_budget - BytesBesidesArena(graphs, target);
-  std::vector<ProgramGraph> programs;
-  for (auto& graph : graphs) {
+  const auto lower = [&](size_t i) {
+    std::unique_ptr<Graph>& graph = graphs[i];
     std::function<void(const std::string&, const Graph&)> on_dump;
     if (options.on_dump) {
       on_dump = [&](const std::string& pass, const Graph& g) {
         options.on_dump(graph->name(), pass, g);
       };
     }
-    out.timings.push_back({graph->name(), LowerToFit(graph, pass_options, options.memory_budget,
-                                                     arena, on_dump)});
-    programs.push_back({graph->name(), graph.get()});
+    out.timings[i] = {graph->name(), LowerToFit(graph, pass_options, options.memory_budget, arena,
+                                                on_dump)};
+  };
+  out.timings.resize(graphs.size());
+  // Programs know nothing of each other any more. Dumps come one after the other.
+  if (options.on_dump) {
+    for (size_t i = 0; i < graphs.size(); ++i) lower(i);
+  } else {
+    ParallelFor(graphs.size(), lower);
   }
+  std::vector<ProgramGraph> programs;
+  for (const auto& graph : graphs) programs.push_back({graph->name(), graph.get()});
   out.pass_seconds += lowering.seconds();
   const Stopwatch building;
   out.plan = BuildPlan(programs, target,
@@ -99,15 +112,33 @@ std::vector<Graph*> Pointers(const std::vector<std::unique_ptr<Graph>>& graphs) 
   return pointers;
 }
 
-// `declared`: the model that trains, if there is one.
-void AddForwardGraphs(const CompileOptions& options, const PassOptions& pass_options,
-                      std::vector<const Graph*> declared,
-                      std::vector<std::unique_ptr<Graph>>& graphs) {
-  for (const ForwardProgram& f : options.forward) {
-    declared.push_back(f.graph);
-    graphs.push_back(BuildForwardGraph(*f.graph, f.name, pass_options, Pointers(graphs)));
+// The training programs of `model`, if there is one, and those of `options.forward`.
+std::vector<std::unique_ptr<Graph>> BuildGraphs(const Graph* model, const CompileOptions& options,
+                                                const PassOptions& pass_options) {
+  TrainingGraphs training;
+  std::vector<std::unique_ptr<Graph>> forward(options.forward.size());
+  ParallelFor(forward.size() + 1, [&](size_t i) {
+    if (i > 0) {
+      const ForwardProgram& f = options.forward[i - 1];
+      forward[i - 1] = BuildForwardGraph(*f.graph, f.name, pass_options);
+    } else if (model != nullptr) {
+      training = BuildTrainingGraphs(*model, pass_options, options.evaluate);
+    }
+  });
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::vector<const Graph*> declared;
+  if (model != nullptr) declared.push_back(model);
+  for (auto* graph :
+       {&training.train, &training.accumulate, &training.update, &training.evaluate}) {
+    if (*graph) graphs.push_back(std::move(*graph));
+  }
+  for (size_t i = 0; i < forward.size(); ++i) {
+    declared.push_back(options.forward[i].graph);
+    graphs.push_back(std::move(forward[i]));
+    ShareShadows(Pointers(graphs));
   }
   if (auto derive = DeriveGraph(Pointers(graphs), declared)) graphs.push_back(std::move(derive));
+  return graphs;
 }
 
 }  // namespace
@@ -117,13 +148,7 @@ CompiledModel Compile(const Graph& model, const OptimizerSpec& optimizer, const 
   CompiledModel out;
   const Stopwatch declaring;
   const PassOptions pass_options = ToPassOptions(options, target, &optimizer);
-  TrainingGraphs training = BuildTrainingGraphs(model, pass_options, options.evaluate);
-  std::vector<std::unique_ptr<Graph>> graphs;
-  for (auto* graph :
-       {&training.train, &training.accumulate, &training.update, &training.evaluate}) {
-    if (*graph) graphs.push_back(std::move(*graph));
-  }
-  AddForwardGraphs(options, pass_options, {&model}, graphs);
+  std::vector<std::unique_ptr<Graph>> graphs = BuildGraphs(&model, options, pass_options);
   out.pass_seconds = declaring.seconds();
   Finish(model.name(), std::move(graphs), target, options, pass_options, out);
   return out;
@@ -134,8 +159,7 @@ CompiledModel CompileForward(const std::string& name, const Target& target,
   CompiledModel out;
   const Stopwatch declaring;
   const PassOptions pass_options = ToPassOptions(options, target, nullptr);
-  std::vector<std::unique_ptr<Graph>> graphs;
-  AddForwardGraphs(options, pass_options, {}, graphs);
+  std::vector<std::unique_ptr<Graph>> graphs = BuildGraphs(nullptr, options, pass_options);
   out.pass_seconds = declaring.seconds();
   Finish(name, std::move(graphs), target, options, pass_options, out);
   return out;

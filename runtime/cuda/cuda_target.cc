@@ -1,6 +1,7 @@
 // The live device as passes see it.
 #include "ir/base/error.h"
 #include "runtime/cuda/attention_cudnn.h"
+#include "runtime/cuda/check.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/device.h"
 #include "runtime/executor.h"
@@ -29,7 +30,8 @@ constexpr Rates kRates[] = {
 
 class CudaTarget : public Target {
  public:
-  explicit CudaTarget(int device) : info_((UseCudaDevice(device), DescribeDevice(device))) {
+  explicit CudaTarget(int device)
+      : device_(device), info_((UseCudaDevice(device), DescribeDevice(device))) {
     for (const Rates& rates : kRates) {
       if (rates_ == nullptr && info_.name.find(rates.part) != info_.name.npos) rates_ = &rates;
     }
@@ -56,22 +58,26 @@ class CudaTarget : public Target {
     }
   }
   bool SupportsAttention(const AttentionQuery& query, std::string* why) const override {
+    const std::lock_guard lock(mutex_);
     return cudnn().Supports(query, why);
   }
   int64_t AttentionWorkspace(const AttentionQuery& query) const override {
+    const std::lock_guard lock(mutex_);
     return cudnn().Workspace(query);
   }
   int64_t MatmulWorkspace() const override { return kMatMulWorkspace; }
 
  private:
-  // Created when first asked: a plan without attention needs no cuDNN.
+  // Created when first asked: a plan without attention needs no cuDNN. Programs are lowered in
+  // threads, one of which asks at a time, on the device that CUDA keeps for each thread apart.
   CudnnAttention& cudnn() const {
-    const std::lock_guard lock(mutex_);
+    CheckCuda(cudaSetDevice(device_), StrCat("use GPU ", device_));
     if (cudnn_ == nullptr)
       cudnn_ = std::make_unique<CudnnAttention>(info_.name, KernelCacheDir(""));
     return *cudnn_;
   }
 
+  int device_;
   DeviceInfo info_;
   const Rates* rates_ = nullptr;
   mutable std::mutex mutex_;
