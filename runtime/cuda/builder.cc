@@ -20,7 +20,9 @@ std::string NameOf(const Program& program, const PlanStep& step) {
 
 class KernelStep : public CudaStep {
  public:
-  KernelStep(const KernelCall& call, cudaKernel_t kernel, const SpaceMap& spaces, std::string name)
+  // `prepare`: no call of this kernel and shape was prepared before.
+  KernelStep(const KernelCall& call, cudaKernel_t kernel, const SpaceMap& spaces, std::string name,
+             bool prepare)
       : kernel_(kernel), name_(std::move(name)) {
     for (int i = 0; i < 3; ++i) {
       const int64_t most = i == 0 ? 0x7fffffff : 65535;
@@ -33,7 +35,7 @@ class KernelStep : public CudaStep {
                        static_cast<unsigned>(call.grid[2]));
     shape_.block = static_cast<unsigned>(call.block);
     shape_.shared_bytes = static_cast<size_t>(call.shared_bytes);
-    PrepareLaunch(kernel_, shape_, name_);
+    if (prepare) PrepareLaunch(kernel_, shape_, name_);
     for (const BufferRef& arg : call.args) values_.push_back(spaces(arg));
     if (call.table) {  // the array itself is the parameter
       params_.push_back(values_.data());
@@ -83,7 +85,7 @@ class CopyStep : public CudaStep {
 }  // namespace
 
 StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, KernelCache& cache)
-    : plan_(plan), options_(options) {
+    : plan_(plan), options_(options), kernels_(plan.kernels.size(), nullptr) {
   // Everything that has to be compiled, at once; the plan's own binaries come first in `modules_`.
   std::set<std::string> segment_sources;
   bool sorts = false, clears = false;
@@ -165,10 +167,14 @@ CudaStepPtr StepBuilder::Build(const Program& program, const PlanStep& step, con
     char* own;  // null: the plan's scratch suffices
 
     CudaStepPtr operator()(const KernelCall& call) const {
-      const Kernel& kernel = b.plan_.kernels.at(static_cast<size_t>(call.kernel));
-      const cudaKernel_t found =
-          b.modules_.at(static_cast<size_t>(kernel.module)).Find(kernel.name);
-      return std::make_unique<KernelStep>(call, found, spaces, StrCat(kernel.name, " of ", name));
+      const size_t k = static_cast<size_t>(call.kernel);
+      const Kernel& kernel = b.plan_.kernels.at(k);
+      if (b.kernels_[k] == nullptr) {
+        b.kernels_[k] = b.modules_.at(static_cast<size_t>(kernel.module)).Find(kernel.name);
+      }
+      const bool fresh = b.prepared_.emplace(call.kernel, call.block, call.shared_bytes).second;
+      return std::make_unique<KernelStep>(call, b.kernels_[k], spaces,
+                                          StrCat(kernel.name, " of ", name), fresh);
     }
     CudaStepPtr operator()(const MatMulCall& call) const {
       return b.lt().Prepare(call, spaces, own, name);

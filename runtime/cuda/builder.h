@@ -12,7 +12,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace stator {
@@ -51,6 +53,9 @@ class StepBuilder {
   const Plan& plan_;
   StepBuilderOptions options_;
   std::vector<CudaLibrary> modules_;
+  // A few kernels stand in thousands of steps: each is looked up once, and each shape checked once.
+  std::vector<cudaKernel_t> kernels_;                         // by the plan's numbers; null until asked
+  std::set<std::tuple<int64_t, int64_t, int64_t>> prepared_;  // kernel, threads, shared bytes
   std::optional<CudaLibrary> sort_, clear_;
   std::map<std::string, CudaLibrary> segment_;  // by source
   std::unique_ptr<CublasLt> lt_;

@@ -97,7 +97,7 @@ void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOpt
       steps.push_back(builder_->Build(program, step, spaces_, workspace));
     }
     auto runner = std::make_unique<ProgramRunner>(program, std::move(steps), *streams_);
-    runner->Capture(options.mode == ExecutionMode::kGraph);
+    runner->Capture(options.mode == ExecutionMode::kGraph, /*count=*/trace_ != nullptr);
     in = std::max(in, runner->inputs().bytes);
     out = std::max(out, runner->outputs().bytes);
     runners_.emplace(program.name, std::move(runner));

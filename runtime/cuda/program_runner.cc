@@ -88,7 +88,7 @@ void ProgramRunner::EnqueueSteps() {
     }
     const int before = CapturedNodes();
     EnqueueStep(static_cast<int>(i), stream);
-    if (capturing_) step_nodes_.push_back(CapturedNodes() - before);
+    if (counting_) step_nodes_.push_back(CapturedNodes() - before);
     if (done_[i].get() != nullptr)
       CheckCuda(cudaEventRecord(done_[i].get(), stream), "mark a step");
   }
@@ -106,7 +106,7 @@ void ProgramRunner::EnqueueStep(int step, cudaStream_t stream) {
 }
 
 int ProgramRunner::CapturedNodes() const {
-  if (!capturing_) return 0;
+  if (!counting_) return 0;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   cudaGraph_t graph = nullptr;
   CheckCuda(cudaStreamGetCaptureInfo(streams_[0], &status, nullptr, &graph, nullptr, nullptr, nullptr),
@@ -142,17 +142,17 @@ std::vector<StepSpan> ProgramRunner::TimeSteps() {
   return spans;
 }
 
-void ProgramRunner::Capture(bool keep) {
+void ProgramRunner::Capture(bool keep, bool count) {
   CaptureScope capture(streams_[0], program_.name);
   step_nodes_.clear();
-  capturing_ = true;
+  counting_ = count;
   try {
     EnqueueSteps();
   } catch (...) {
-    capturing_ = false;
+    counting_ = false;
     throw;
   }
-  capturing_ = false;
+  counting_ = false;
   const CudaGraph graph = capture.End(program_.name);
   CheckCuda(cudaGraphGetNodes(graph.get(), nullptr, &graph_nodes_), "count graph nodes");
   cudaGraphExec_t exec = nullptr;

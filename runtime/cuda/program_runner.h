@@ -29,8 +29,8 @@ class ProgramRunner {
   ProgramRunner(const Program& program, std::vector<CudaStepPtr> steps, const StreamSet& streams);
 
   // Captures the program, makes the graph ready on the device, and with it loads all code that the
-  // program runs. Without `keep` the graph is dropped again.
-  void Capture(bool keep);
+  // program runs. Without `keep` the graph is dropped again. `count`: for step_nodes.
+  void Capture(bool keep, bool count);
 
   // On the main stream: the graph when there is one, else the steps.
   void Enqueue();
@@ -45,13 +45,14 @@ class ProgramRunner {
   const Packing& outputs() const { return outputs_; }
   bool replays() const { return graph_.get() != nullptr; }  // a captured graph
   size_t graph_nodes() const { return graph_nodes_; }
-  // Kernels, copies and fills that each step enqueues, as the capture counted them.
+  // Kernels, copies and fills that each step enqueues, as the capture counted them; empty where it
+  // did not: a count asks CUDA about the whole graph twice a step.
   const std::vector<int>& step_nodes() const { return step_nodes_; }
 
  private:
   void EnqueueSteps();
   void EnqueueStep(int step, cudaStream_t stream);
-  int CapturedNodes() const;  // so far; 0 when nothing is being captured
+  int CapturedNodes() const;  // so far; 0 when nothing is being counted
 
   const Program& program_;
   std::vector<CudaStepPtr> steps_;
@@ -64,7 +65,7 @@ class ProgramRunner {
   CudaGraphExec graph_;
   size_t graph_nodes_ = 0;
   std::vector<int> step_nodes_;
-  bool capturing_ = false;
+  bool counting_ = false;
 };
 
 }  // namespace stator
