@@ -34,7 +34,12 @@ std::vector<Group> GroupsOf(const Graph& graph) {
 Node* HeadOf(const Group& group) {
   Node* head = group.nodes[0];
   for (Node* n : group.nodes) {
-    if (n->op_class() == OpClass::kContraction || n->op_class() == OpClass::kAttention) head = n;
+    switch (n->op_class()) {
+      case OpClass::kContraction:
+      case OpClass::kAttention:
+      case OpClass::kScatter: head = n; break;
+      default: break;
+    }
   }
   return head;
 }
@@ -76,7 +81,7 @@ void AddGroup(PlanBuilder& builder, const Group& group, const EmittedKernel& ker
     case OpClass::kContraction: builder.AddMatMul(*node, group.nodes); return;
     case OpClass::kAttention: builder.AddAttention(*node, group.nodes); return;
     case OpClass::kSort: builder.AddSort(*node); return;
-    case OpClass::kScatter: builder.AddSegmentSum(*node); return;
+    case OpClass::kScatter: builder.AddSegmentSum(*node, group.nodes); return;
     case OpClass::kScan:
     case OpClass::kElementwise:
     case OpClass::kReduce:

@@ -189,6 +189,9 @@ std::string ElementEmitter::EmitNode(Value v, const IndexExpr& at, int* depth) {
   if (node.Is("random_bits")) return EmitRandom(node, at, depth);
   STATOR_CHECK(node.op_class() == OpClass::kElementwise, "no way to emit ", node.op().name, " (",
                node.scope(), ") at ", vars_.Text(at));
+  if (node.Is("equal")) {
+    if (const std::string text = EmitLaneTest(node, at, depth); !text.empty()) return text;
+  }
   std::vector<std::string> operands;
   // As deep as the deepest operand: broadcast values vary less than the position does.
   for (const Value& o : node.operands()) {
@@ -203,6 +206,24 @@ std::string ElementEmitter::EmitNode(Value v, const IndexExpr& at, int* depth) {
   AddLine(*depth, StrCat(name, options_.lane_index, " = ", ScalarText(node, operands), ";"));
   last_early_ = false;
   return StrCat(name, options_.lane_index);
+}
+
+// Whether this lane's position is the one that the vector looks for: a comparison with a literal, once
+// the loops are unrolled. "" where `node` compares something else.
+std::string ElementEmitter::EmitLaneTest(const Node& node, const IndexExpr& at, int* depth) {
+  if (options_.language != Language::kCuda || options_.lane_var < 0 || !guards_.empty()) return "";
+  const Value positions = node.operand(0), wanted = node.operand(1);
+  const Dims& shape = positions.shape();
+  if (!positions.node->Is("iota") || shape.empty()) return "";
+  const int axis = NormalizeAxis(positions.node->view().Int("axis"), positions.type().rank(), "iota");
+  const IndexExpr position = Delinearize(vars_, at, shape)[axis];
+  if (position.Coefficient(options_.lane_var) != 1) return "";
+  const std::string text = Emit(wanted, at), type = positions.dtype() == DType::kI64 ? "unsigned long long" : "unsigned";
+  if (last_depth_ == kLaneDepth || vars_.Depth(WithoutLane(position)) == kLaneDepth) return "";
+  const std::string start = StrCat("(", type, ")", text, " - (", type, ")(", vars_.Text(WithoutLane(position)), ")");
+  const std::string lane = Variable(kChunkDepth, type, start);
+  *depth = kLaneDepth;
+  return Variable(kLaneDepth, "bool", StrCat("(", type, ")", vars_.var(options_.lane_var).name, " == ", lane));
 }
 
 bool ElementEmitter::IsVector(const IndexExpr& at) const {

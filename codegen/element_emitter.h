@@ -102,6 +102,7 @@ class ElementEmitter {
 
  private:
   std::string EmitNode(Value v, const IndexExpr& at, int* depth);
+  std::string EmitLaneTest(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitLoad(Value base, const IndexExpr& at, int* depth);
   std::string EmitVectorLoad(Value base, const IndexExpr& at);
   std::string SharedLoad(Value base, const IndexExpr& start, const std::string& target, const std::string& load);

@@ -57,12 +57,12 @@ class CppWriter {
     // Flat when every access is; else along the last axis, so that no lane needs a division.
     std::string flat = PointwiseBy(kFlatBlock, /*exact=*/false);
     if (!divided_) return flat;
-    int64_t last = 1;
-    for (const Value& v : parts_.full_outputs) {
-      const Dims& s = v.shape();
-      // The innermost axis that is not of size 1.
+    int64_t last = 1;  // the innermost axis that is not of size 1
+    const auto look = [&](const Dims& s) {
       for (int k = static_cast<int>(s.size()) - 1; k >= 0 && last == 1; --k) last = s[k];
-    }
+    };
+    for (const Value& v : parts_.full_outputs) look(v.shape());
+    for (const Node* concat : parts_.assembled) look(concat->operand(0).shape());
     if (last < 8 || space_.n % last != 0) return flat;
     args_ = KernelArgs();
     emitter_.emplace(args_);
@@ -76,7 +76,7 @@ class CppWriter {
     // A flat block may be short, so its elements count on from `b * block` to n as one variable.
     const IndexExpr full = exact ? b * block + emitter_->vars().AddVar("v", block, kLaneDepth)
                                  : emitter_->vars().AddVar("j", space_.n, kLaneDepth);
-    for (const Value& v : parts_.full_outputs) emitter_->Store(v, full, emitter_->Emit(v, full));
+    StoreFull(*emitter_, parts_, full);
     const std::string lane = (exact ? "" : StrCat("const idx_t j = b * ", block, " + v;\n")) + emitter_->TakeLane();
     divided_ = lane.find("const idx_t q") != std::string::npos;
     const std::string count =
@@ -100,23 +100,24 @@ class CppWriter {
     emitter_->SetOptions(o);
     const IndexExpr full = start + emitter_->vars().AddVar("j", n, kLaneDepth);
     const std::string define_j = chunks == 1 ? "const idx_t j = v;\n" : StrCat("const idx_t j = c * ", width, " + v;\n");
+    for (const Value& v : parts_.picks) emitter_->Emit(v, row);
     std::string out;
     for (int s = 0; s < parts_.sweeps; ++s) {
       emitter_->BeginSweep();
       std::string declare, finish;
       for (const Node* f : parts_.row_folds[s]) {
         const std::string acc = emitter_->NewName("f"), op = FoldOp(*f);
-        const std::string type = ComputeCType(f->type().dtype);
+        const std::string type = FoldType(*f);
         declare += StrCat("alignas(64) ", type, " ", acc, "[", width, "];\n",
                           "for (idx_t v = 0; v < ", width, "; ++v) ", acc, "[v] = ", op, "::identity();\n");
         const std::string x = emitter_->Emit(f->operand(0), full);
         emitter_->AddLine(kLaneDepth, StrCat(acc, "[v] = ", op, "::of(", acc, "[v], ", x, ");"));
         const std::string total = emitter_->NewName("x");
-        finish += StrCat("const ", type, " ", total, " = st_fold_lanes<", op, ">(", acc, ", ", width, ");\n");
+        finish += StrCat("const ", ComputeCType(f->type().dtype), " ", total, " = ", op, "::result(st_fold_lanes<", op, ">(", acc, ", ", width, "));\n");
         defined_.push_back({const_cast<Node*>(f)->result(), total});
       }
       if (s + 1 == parts_.sweeps) {
-        for (const Value& v : parts_.full_outputs) emitter_->Store(v, full, emitter_->Emit(v, full));
+        StoreFull(*emitter_, parts_, full);
         for (size_t k = 0; k < parts_.column_folds.size(); ++k) {
           const std::string op = FoldOp(*parts_.column_folds[k]);
           const std::string x = emitter_->Emit(parts_.column_folds[k]->operand(0), full);
@@ -212,7 +213,7 @@ class CppWriter {
     const IndexExpr r = vars.AddVar("r", space_.n, kChunkDepth);
     (void)k;
     const IndexExpr full = (o * space_.n + r) * space_.inner + vars.AddVar("j", space_.inner, kLaneDepth);
-    for (const Value& v : parts_.full_outputs) emitter_->Store(v, full, emitter_->Emit(v, full));
+    StoreFull(*emitter_, parts_, full);
     for (size_t f = 0; f < parts_.column_folds.size(); ++f) {
       const std::string x = emitter_->Emit(parts_.column_folds[f]->operand(0), full);
       emitter_->AddLine(kLaneDepth, StrCat("g", f, "[i % 8][v] = ", FoldOp(*parts_.column_folds[f]), "::of(g", f, "[i % 8][v], ", x, ");"));

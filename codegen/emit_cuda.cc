@@ -130,7 +130,7 @@ class CudaWriter {
     o.slot = "[u]", o.slots = StrCat("[", k, "]");
     emitter_.SetOptions(o);
     const IndexExpr full = vector * v + lane;
-    for (const Value& out : parts_.full_outputs) emitter_.Store(out, full, emitter_.Emit(out, full));
+    StoreFull(emitter_, parts_, full);
     const std::string define = StrCat("const idx_t e = ((idx_t)blockIdx.x * ", k, " + u) * ", block_, " + threadIdx.x;\n");
     const std::string condition = space_.n % per_block != 0 ? StrCat("e < ", space_.n / v) : "";
     const std::string early = emitter_.TakeEarlyInvariant(), invariant = emitter_.TakeInvariant();
@@ -173,6 +173,7 @@ class CudaWriter {
     const std::string define_e = StrCat("const idx_t e = c * ", shape.p, " + t;\n(void)e;\n");
     const std::string end = bound.empty() ? StrCat(n) : bound;
     const std::string inside = bound.empty() && shape.k * shape.p * shape.v == n ? "" : StrCat("e * ", shape.v, " < ", end);
+    for (const Value& v : parts_.picks) emitter_.Emit(v, row);
     std::string out, finish_before;
     for (int s = 0; s < parts_.sweeps; ++s) {
       emitter_.BeginSweep();
@@ -183,7 +184,7 @@ class CudaWriter {
       std::string declare, lanes, combine, finish;
       std::vector<std::pair<Value, std::string>> defined;
       for (Node* f : parts_.row_folds[s]) {
-        const std::string acc = emitter_.NewName("f"), op = FoldOp(*f), type = ComputeCType(f->type().dtype);
+        const std::string acc = emitter_.NewName("f"), op = FoldOp(*f), type = FoldType(*f);
         const std::string x = emitter_.Emit(f->operand(0), full);
         if (shape.g >= shape.k) {  // every lane has one element: combined with its neighbours at once
           declare += StrCat(type, " ", acc, "[", shape.k, "];\n", Unrolled("c", shape.k, StrCat(acc, "[c] = ", op, "::identity();\n")));
@@ -197,11 +198,11 @@ class CudaWriter {
           emitter_.AddLine(kLaneDepth, StrCat(slot, " = ", op, "::of(", slot, ", ", x, ");"));
         }
         const std::string total = emitter_.NewName("x");
-        finish += StrCat("const ", type, " ", total, " = st_fold_lanes<", op, ", ", shape.p, ", ", shape.y, ">(", acc, ", t, y);\n");
+        finish += StrCat("const ", ComputeCType(f->type().dtype), " ", total, " = ", op, "::result(st_fold_lanes<", op, ", ", shape.p, ", ", shape.y, ">(", acc, ", t, y));\n");
         defined.push_back({f->result(), total});
       }
       if (last) {
-        for (const Value& v : parts_.full_outputs) emitter_.Store(v, full, emitter_.Emit(v, full));
+        StoreFull(emitter_, parts_, full);
         for (size_t k = 0; k < parts_.column_folds.size(); ++k) {
           const std::string op = FoldOp(*parts_.column_folds[k]);
           const std::string x = emitter_.Emit(parts_.column_folds[k]->operand(0), full);
@@ -338,7 +339,7 @@ class CudaWriter {
     emitter_.SetOptions(options);
     const IndexExpr j0 = vars.AddVar("e", space_.inner / v, kInvariant) * v;
     const IndexExpr full = (o * space_.n + r) * space_.inner + j0 + lane;
-    for (const Value& out : parts_.full_outputs) emitter_.Store(out, full, emitter_.Emit(out, full));
+    StoreFull(emitter_, parts_, full);
     std::string declare, finish;
     for (size_t f = 0; f < parts_.column_folds.size(); ++f) {
       Node* fold = parts_.column_folds[f];

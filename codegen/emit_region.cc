@@ -10,32 +10,6 @@
 namespace stator {
 namespace {
 
-// The sweep after which a node's value can be computed: folds end a sweep.
-class SweepOrder {
- public:
-  explicit SweepOrder(const std::set<const Node*>& inside) : inside_(inside) {}
-
-  int Of(const Node* node) {
-    if (const auto it = known_.find(node); it != known_.end()) return it->second;
-    int sweep = 0;
-    for (const Value& v : node->operands()) {
-      if (!v || IsOutside(v.node)) continue;
-      const bool fold = v.node->Is("fold") && inside_.contains(v.node);
-      sweep = std::max(sweep, Of(v.node) + (fold ? 1 : 0));
-    }
-    return known_[node] = sweep;
-  }
-
- private:
-  // Views and inline nodes belong to no region, but may lead back into this one.
-  bool IsOutside(const Node* n) const {
-    if (inside_.contains(n)) return false;
-    return n->Is("input") || n->Is("state") || RegionOf(*n) >= 0;
-  }
-  const std::set<const Node*>& inside_;
-  std::map<const Node*, int> known_;
-};
-
 bool IsHuge(const Type& t) { return t.NumElements() >= int64_t{1} << 31; }
 
 }  // namespace
@@ -57,9 +31,12 @@ std::string Indent(const std::string& text, int spaces) {
 std::string FoldOp(const Node& fold) {
   static const std::map<std::string, std::string> kOps = {
       {"sum", "st_sum"}, {"prod", "st_prod"},  {"max", "st_maximum"},
-      {"min", "st_minimum"}, {"any", "st_any"}, {"all", "st_all"}};
+      {"min", "st_minimum"}, {"any", "st_any"}, {"all", "st_all"},
+      {"logsumexp", "st_logsumexp"}};
   return StrCat(kOps.at(fold.view().Str("kind")), "<", ComputeCType(fold.type().dtype), ">");
 }
+
+std::string FoldType(const Node& fold) { return FoldOp(fold) + "::acc"; }
 
 RegionParts AnalyzeRegion(std::span<Node* const> nodes) {
   RegionParts parts;
@@ -82,6 +59,7 @@ RegionParts AnalyzeRegion(std::span<Node* const> nodes) {
       }
       last = std::max(last, order.Of(n));
     }
+    if (PicksFromRow(parts.space, *n) && order.Of(n) == 0) parts.picks.push_back(n->result());
     for (const Value& v : n->operands()) {
       if (v) parts.wide_index = parts.wide_index || IsHuge(v.type()) || IsHuge(ResolveView(v).base.type());
     }
@@ -96,13 +74,31 @@ RegionParts AnalyzeRegion(std::span<Node* const> nodes) {
       parts.row_outputs.push_back(n->result());
     } else {
       STATOR_CHECK(place == Place::kFull, n->op().name, " does not fit ", parts.space.ToString());
-      parts.full_outputs.push_back(n->result());
+      if (IsAssembled(*n)) {
+        parts.assembled.push_back(n);
+      } else {
+        parts.full_outputs.push_back(n->result());
+      }
       last = std::max(last, order.Of(n));
     }
   }
   parts.sweeps = last + 1;
   parts.row_folds.resize(parts.sweeps);
   return parts;
+}
+
+void StoreFull(ElementEmitter& emitter, const RegionParts& parts, const IndexExpr& full) {
+  for (const Value& v : parts.full_outputs) emitter.Store(v, full, emitter.Emit(v, full));
+  for (const Node* concat : parts.assembled) {
+    const int axis = concat->view().Axis("axis");
+    const Dims strides = DenseStrides(concat->type().shape);
+    int64_t at = 0;
+    for (const Value& part : concat->operands()) {
+      const IndexExpr window = Strided(emitter.vars(), full, part.shape(), strides, at);
+      emitter.Store(const_cast<Node*>(concat)->result(), window, emitter.Emit(part, full));
+      at += part.shape()[axis] * strides[axis];
+    }
+  }
 }
 
 EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language) {

@@ -34,13 +34,19 @@ struct RegionParts {
   std::vector<std::vector<Node*>> row_folds;  // by sweep
   std::vector<Node*> column_folds;
   std::vector<Value> full_outputs, row_outputs;
+  std::vector<Node*> assembled;  // concats, each part of which is an output on every element
+  std::vector<Value> picks;  // single elements of a row, to be read before a sweep may overwrite them
   int sweeps = 1;
   bool wide_index = false;  // some tensor has 2^31 elements or more
 };
 RegionParts AnalyzeRegion(std::span<Node* const> nodes);
 
-// "st_sum<float>" for a fold.
+// Computes and stores all outputs that live on every element.
+void StoreFull(ElementEmitter& emitter, const RegionParts& parts, const IndexExpr& full);
+
+// "st_sum<float>" for a fold, and the type that it accumulates in.
 std::string FoldOp(const Node& fold);
+std::string FoldType(const Node& fold);
 
 EmittedKernel EmitCpp(const RegionParts& parts);
 EmittedKernel EmitCuda(const RegionParts& parts);

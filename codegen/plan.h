@@ -85,6 +85,7 @@ struct SegmentSumCall {
   TensorRef updates, indices, out;
   BufferRef workspace;
   int64_t workspace_bytes = 0;
+  bool accumulate = false;  // add to what `out` holds
 };
 
 struct FillCall {

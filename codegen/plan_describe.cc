@@ -75,7 +75,7 @@ struct Detail {
   }
   std::string operator()(const SortCall& c) const { return c.keys.type.ToString(); }
   std::string operator()(const SegmentSumCall& c) const {
-    return StrCat(c.updates.type.ToString(), " -> ", c.out.type.ToString());
+    return StrCat(c.updates.type.ToString(), " -> ", c.out.type.ToString(), c.accumulate ? " + out" : "");
   }
   std::string operator()(const FillCall& c) const { return StrCat(Grouped(c.bytes), " bytes"); }
   std::string operator()(const CopyCall& c) const { return StrCat(Grouped(c.bytes), " bytes"); }

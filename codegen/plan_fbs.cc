@@ -136,12 +136,13 @@ fbs::SegmentSumCallT Write(const SegmentSumCall& call) {
   fbs::SegmentSumCallT out;
   out.updates = Write(call.updates), out.indices = Write(call.indices), out.out = Write(call.out);
   out.workspace = WritePtr(call.workspace), out.workspace_bytes = call.workspace_bytes;
+  out.accumulate = call.accumulate;
   return out;
 }
 
 SegmentSumCall Read(const fbs::SegmentSumCallT& call) {
   return {Read(call.updates), Read(call.indices), Read(call.out), Read(call.workspace),
-          call.workspace_bytes};
+          call.workspace_bytes, call.accumulate};
 }
 
 fbs::FillCallT Write(const FillCall& call) {

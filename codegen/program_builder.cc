@@ -379,12 +379,13 @@ void PlanBuilder::AddSort(const Node& node) {
   AddStep(nodes, std::move(call)).bytes = 3.0 * static_cast<double>(node.type().Bytes());
 }
 
-void PlanBuilder::AddSegmentSum(const Node& node) {
+void PlanBuilder::AddSegmentSum(const Node& node, std::span<Node* const> nodes) {
   if (node.type().NumElements() == 0) return;
   SegmentSumCall call;
   call.updates = TensorOf(node.operand(0));
   call.indices = TensorOf(node.operand(1));
-  call.out = TensorOf({const_cast<Node*>(&node), 0});
+  call.out = TensorOf(nodes.back()->result());
+  call.accumulate = node.StrFact(fact::kEpilogue) == "accumulate";
   // As [n, width] into [rows, width].
   const int64_t n = node.operand(1).type().NumElements(), rows = node.type().shape[0];
   const auto plane = [](TensorRef& t, int64_t r, int64_t w) {
@@ -396,9 +397,16 @@ void PlanBuilder::AddSegmentSum(const Node& node) {
   plane(call.out, rows, width);
   call.indices.type.shape = {n};
   call.indices.strides = {1};
-  const double bytes = static_cast<double>(call.updates.type.Bytes() + call.out.type.Bytes());
-  Node* const nodes[] = {const_cast<Node*>(&node)};
-  AddStep(nodes, std::move(call)).bytes = bytes;
+  // What is added to is there: where the planner could not give it to the sum, it is copied first.
+  if (call.accumulate) {
+    const Value addend = Addend(nodes, false);
+    const int64_t size = addend.type().Bytes();
+    if (BufferOf(addend) != call.out.buffer) {
+      AddStep(nodes, CopyCall{BufferOf(addend), call.out.buffer, size}).bytes = 2.0 * static_cast<double>(size);
+    }
+  }
+  const double updates = static_cast<double>(call.updates.type.Bytes()), out = static_cast<double>(call.out.type.Bytes());
+  AddStep(nodes, std::move(call)).bytes = updates + (call.accumulate ? 2 * std::min(updates, out) : out);
 }
 
 void PlanBuilder::EndProgram() {

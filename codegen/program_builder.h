@@ -29,7 +29,7 @@ class PlanBuilder {
   void AddMatMul(const Node& node, std::span<Node* const> nodes);
   void AddAttention(const Node& node, std::span<Node* const> nodes);
   void AddSort(const Node& node);
-  void AddSegmentSum(const Node& node);
+  void AddSegmentSum(const Node& node, std::span<Node* const> nodes);
 
  private:
   BufferRef BufferOf(Value base) const;  // of a value that is no view

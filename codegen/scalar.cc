@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/base/error.h"
+#include "ir/region.h"
 
 namespace stator {
 
@@ -145,13 +146,7 @@ std::string ScalarText(const Node& node, const std::vector<std::string>& operand
 }
 
 bool IsExpensive(const Node& node) {
-  static constexpr const char* kFunctions[] = {"st_exp", "st_log", "st_tanh", "st_erf", "st_sin",
-                                               "st_cos", "st_pow"};
-  if (node.op_class() == OpClass::kRandom) return true;
-  for (const char* f : kFunctions) {
-    if (node.op().scalar.find(f) != std::string::npos) return true;
-  }
-  return false;
+  return node.op_class() == OpClass::kRandom || CallsFunction(node);
 }
 
 }  // namespace stator

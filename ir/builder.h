@@ -46,6 +46,7 @@ class Builder {
   Value RSub(double a, Value b) { return Sub(Constant(a, b.dtype()), b); }
   Value Neg(Value a) { return Elementwise("neg", {a}); }
   Value Exp(Value a) { return Elementwise("exp", {a}); }
+  Value ExpSub(Value a, Value b) { return Elementwise("exp_sub", {a, b}); }
   Value Log(Value a) { return Elementwise("log", {a}); }
   Value Sqrt(Value a) { return Elementwise("sqrt", {a}); }
   Value Rsqrt(Value a) { return Elementwise("rsqrt", {a}); }

@@ -13,6 +13,7 @@ inline constexpr std::string_view kF32Group = "f32";       // int: nodes that co
 inline constexpr std::string_view kImpl = "impl";          // implementation name, e.g. "cublaslt"
 inline constexpr std::string_view kRegion = "region";      // int: fused into one kernel with equals
 inline constexpr std::string_view kInline = "inline";      // true: recomputed wherever its region reads it
+inline constexpr std::string_view kAssembled = "assembled";  // true: a concat whose equal parts are written where they are computed
 inline constexpr std::string_view kView = "view";          // true: result 0 aliases operand 0's storage
 inline constexpr std::string_view kStrides = "strides";    // of a view, in elements of its base
 inline constexpr std::string_view kViewOffset = "at";      // of a view, in elements of its base

@@ -110,7 +110,7 @@ struct AttrDef {
 
 // The fold of a reduce or scan op: identity, and the combining expression over `a` and `b` in the
 // portable scalar language (codegen/prelude). The order of combination is ir/reduce_tree.h's.
-enum class ReduceKind { kNone, kSum, kMax, kMin, kProd, kAny, kAll };
+enum class ReduceKind { kNone, kSum, kMax, kMin, kProd, kAny, kAll, kLogSumExp };
 
 // One op at one place: its record, operands and attributes; results once the node exists.
 class OpView {

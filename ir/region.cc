@@ -1,7 +1,10 @@
 #include "ir/region.h"
 
+#include <algorithm>
+
 #include "ir/base/error.h"
 #include "ir/facts.h"
+#include "ir/views.h"
 
 namespace stator {
 
@@ -15,8 +18,17 @@ FoldShape FoldShapeOf(const Node& fold) {
   return {s[0], s[1], s[2], fold.view().Int("chunk")};
 }
 
+namespace {
+
+// Elements of the space that the node fills.
+int64_t ElementsOf(const Node& node) {
+  return (IsAssembled(node) ? node.operand(0).type() : node.type()).NumElements();
+}
+
+}  // namespace
+
 RegionSpace SpaceOfNode(const Node& node) {
-  if (!node.Is("fold")) return {SpaceKind::kPointwise, 1, node.type().NumElements(), 1, 1};
+  if (!node.Is("fold")) return {SpaceKind::kPointwise, 1, ElementsOf(node), 1, 1};
   const FoldShape f = FoldShapeOf(node);
   const int64_t chunk = f.chunk < f.n ? f.chunk : f.n;
   return {f.is_row() ? SpaceKind::kRow : SpaceKind::kColumn, f.outer, f.n, f.inner, chunk};
@@ -74,6 +86,17 @@ bool CombineSpaces(RegionSpace* a, const RegionSpace& b) {
 
 bool IsInline(const Node& node) { return node.HasFact(fact::kInline); }
 
+bool IsAssembled(const Node& node) { return node.HasFact(fact::kAssembled); }
+
+bool CallsFunction(const Node& node) {
+  if (node.Is("fold")) return node.view().Str("kind") == "logsumexp";
+  if (node.op().reduce == ReduceKind::kLogSumExp) return true;
+  for (const char* f : {"st_exp", "st_log", "st_tanh", "st_sigmoid", "st_erf", "st_sin", "st_cos", "st_pow"}) {
+    if (node.op().scalar.find(f) != std::string::npos) return true;
+  }
+  return false;
+}
+
 RegionSpace SpaceOfRegion(std::span<Node* const> nodes) {
   // Folds first: they fix the space that pointwise nodes must fit.
   bool started = false;
@@ -122,10 +145,34 @@ Place PlaceOf(const RegionSpace& space, const Node& node) {
     if (!space.has_rows() || !f.is_row()) return Place::kChunkResult;
     return Place::kRow;
   }
-  const int64_t elements = node.type().NumElements();
+  const int64_t elements = ElementsOf(node);
   if (elements == space.elements()) return Place::kFull;
   if (space.has_rows() && elements == space.rows()) return Place::kRow;
   return Place::kNowhere;
+}
+
+bool PicksFromRow(const RegionSpace& space, const Node& node) {
+  if (!node.Is("take_along") || space.kind != SpaceKind::kRow || space.chunks() != 1) return false;
+  const Type& data = node.operand(0).type();
+  return node.view().Axis("axis") == data.rank() - 1 && data.dim(-1) == space.n &&
+         data.NumElements() == space.elements() && node.type().dim(-1) == 1;
+}
+
+int SweepOrder::Of(const Node* node) {
+  if (const auto it = known_.find(node); it != known_.end()) return it->second;
+  int sweep = 0;
+  for (const Value& v : node->operands()) {
+    if (!v || IsOutside(v.node)) continue;
+    const bool fold = v.node->Is("fold") && inside_.contains(v.node);
+    sweep = std::max(sweep, Of(v.node) + (fold ? 1 : 0));
+  }
+  return known_[node] = sweep;
+}
+
+// Views and inline nodes belong to no region, but may lead back into this one.
+bool SweepOrder::IsOutside(const Node* n) const {
+  if (inside_.contains(n)) return false;
+  return n->Is("input") || n->Is("state") || RegionOf(*n) >= 0;
 }
 
 }  // namespace stator

@@ -2,6 +2,8 @@
 // the emitters rely on.
 #pragma once
 
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 
@@ -42,12 +44,33 @@ bool CombineSpaces(RegionSpace* a, const RegionSpace& b);
 // Whether the node is computed anew wherever its region reads it, at whatever element: it has no place
 // in the iteration space and never needs storage.
 bool IsInline(const Node& node);
+// Whether the node is a concat of parts of one size each, computed part by part: its space is that of one
+// part, and an element of the space is stored once a part.
+bool IsAssembled(const Node& node);
+// Whether the node evaluates a function of many instructions: to compute it anew costs more than to
+// read its value.
+bool CallsFunction(const Node& node);
 RegionSpace SpaceOfNode(const Node& node);
 RegionSpace SpaceOfRegion(std::span<Node* const> nodes);
 
 // A value of the region lives either on every element or once a row.
 enum class Place { kFull, kRow, kChunkResult, kNowhere };
 Place PlaceOf(const RegionSpace& space, const Node& node);
+
+// Whether the node reads a single element of a row, at a computed place.
+bool PicksFromRow(const RegionSpace& space, const Node& node);
+
+// The sweep after which a node's value can be computed: folds end a sweep.
+class SweepOrder {
+ public:
+  explicit SweepOrder(const std::set<const Node*>& inside) : inside_(inside) {}
+  int Of(const Node* node);
+
+ private:
+  bool IsOutside(const Node* n) const;
+  const std::set<const Node*>& inside_;
+  std::map<const Node*, int> known_;
+};
 
 // Where a node of the region is computed.
 struct RegionIndex {

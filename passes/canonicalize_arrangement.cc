@@ -78,6 +78,17 @@ Value SliceTwice(Builder& b, const Node& n) {
   return b.Slice(inner.in(0), starts, limits, steps);
 }
 
+// cast(concat(parts)) to a narrower type: the parts are narrowed before they are put together.
+Value NarrowedConcat(Builder& b, const Node& n) {
+  if (!n.Is("cast") || !n.operand(0).node->Is("concat")) return {};
+  const Node& concat = *n.operand(0).node;
+  if (concat.uses().size() != 1 || concat.graph()->IsUsedOutside(n.operand(0))) return {};
+  if (ByteWidth(n.type().dtype) >= ByteWidth(concat.type().dtype)) return {};
+  std::vector<Value> parts;
+  for (const Value& part : concat.operands()) parts.push_back(b.Cast(part, n.type().dtype));
+  return b.Concat(parts, concat.view().Axis("axis"));
+}
+
 // A fold over axes of size 1 only: one element, which no identity is mixed into.
 Value ReducesNothing(Builder&, const Node& n) {
   if (n.op_class() != OpClass::kReduce || n.op().reduce == ReduceKind::kNone) return {};
@@ -119,6 +130,7 @@ const std::vector<Rule>& ArrangementRules() {
       {"transpose(transpose(x)) -> transpose(x)", TransposeTwice},
       {"transpose of size-1 axes -> reshape", TransposeOfOnes},
       {"slice(slice(x)) -> slice(x)", SliceTwice},
+      {"cast(concat(x)) -> concat(cast(x)), narrower", NarrowedConcat},
       {"fold over size-1 axes -> x", ReducesNothing},
       {"matmul(transpose(a), b) -> matmul(a, b) {transpose_a}", TransposedOperand},
   };

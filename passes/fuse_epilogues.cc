@@ -6,8 +6,10 @@
 //   accumulate  add(state, product) that is the state's next value, or add(sum, product) with the sum
 //               of products before, which nothing else reads; in f32: beta = 1, in place where
 //               plan-memory finds that the old value is not needed any more.
+//   accumulate  likewise add(sum of products, segment_sum): the gradient of tied embeddings. Only the rows
+//               that are read are touched.
 //
-// What goes into the call carries fact `joins`, the product fact `epilogue`. Both are `tolerance`
+// What goes into the call carries fact `joins`, the call fact `epilogue`. Those on products are `tolerance`
 // (DESIGN section 5): strict numerics leave them out.
 #include <set>
 
@@ -102,6 +104,16 @@ bool IsPartialSum(Value addend, const std::set<const Node*>& before) {
   return call != nullptr && before.contains(call) && OnlyUseOf(addend).node != nullptr;
 }
 
+// The sum's bits stay as they are: it is folded first and then added.
+void TakeSegments(Node* segments, const std::set<const Node*>& before) {
+  const Use use = OnlyUseOf(segments->result());
+  if (use.node == nullptr || !use.node->Is("add") || !IsFloat(segments->type().dtype)) return;
+  const Value addend = use.node->operand(1 - use.operand);
+  if (addend.type() != segments->type() || ByteWidth(addend.dtype()) < 4 || !IsPartialSum(addend, before)) return;
+  use.node->SetFact(fact::kJoins, int64_t{use.operand});
+  segments->SetFact(fact::kEpilogue, std::string("accumulate"));
+}
+
 bool TakeAccumulation(Graph& graph, Node* product, const std::set<const Node*>& before) {
   if (product->type().dtype != DType::kF32) return false;
   const Use use = OnlyUseOf(product->result());
@@ -118,10 +130,11 @@ bool TakeAccumulation(Graph& graph, Node* product, const std::set<const Node*>& 
 
 void FuseEpilogues(Graph& graph, const PassOptions& options) {
   // Whether regions fuse or not: then both plans give the same bits.
-  if (options.numerics == Numerics::kStrict) return;
+  const bool strict = options.numerics == Numerics::kStrict;
   std::set<const Node*> seen;
   for (Node* node : graph.Nodes()) {
-    if (node->op_class() != OpClass::kContraction || node->type().NumElements() == 0 ||
+    if (node->Is("segment_sum")) TakeSegments(node, seen);
+    if (strict || node->op_class() != OpClass::kContraction || node->type().NumElements() == 0 ||
         node->operand(0).type().NumElements() == 0) {
       continue;
     }

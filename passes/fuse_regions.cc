@@ -28,6 +28,7 @@ constexpr int64_t kInlineElements = 65536;   // recompute at most this much, at 
 constexpr int64_t kSiblingElements = 4096;   // reading less than this twice is not worth a merge
 constexpr int64_t kSiblingShare = 2;         // nor is reading less than one of so many parts of the space
 constexpr int64_t kRowColumnLength = 2048;   // longest row whose column folds stay in registers
+constexpr int64_t kAssembledRun = 16;  // elements of a part in a row: fewer would be stored one by one
 constexpr size_t kMaxNodes = 160;
 constexpr int kMaxColumnFolds = 4;
 
@@ -54,14 +55,6 @@ bool Widens(const Node& n) {
   return IsFloat(from) && IsFloat(to) && ByteWidth(from) < ByteWidth(to);
 }
 
-// Whether recomputing the node costs more than reading its value.
-bool CallsFunctions(const Node& n) {
-  for (const char* f : {"st_exp", "st_log", "st_tanh", "st_erf", "st_sin", "st_cos", "st_pow"}) {
-    if (n.op().scalar.find(f) != std::string::npos) return true;
-  }
-  return false;
-}
-
 struct Region {
   std::vector<Node*> nodes;
   RegionSpace space;
@@ -84,6 +77,7 @@ class Fuser {
     node_by_id_.assign(ids, nullptr);
     readers_.resize(ids);
     inside_.assign(ids, 0);
+    MarkAssembled();
     MarkInline();
     for (Node* node : graph_.Nodes()) {
       if (IsViewNode(*node) || IsInlined(*node) || IsLiteral(*node)) continue;
@@ -106,6 +100,24 @@ class Fuser {
   }
 
  private:
+  // A concat of equal parts that are computed here, for readers that take it from memory.
+  void MarkAssembled() {
+    for (Node* node : graph_.Nodes()) {
+      if (!options_.fuse || !node->Is("concat") || !IsFusible(*node) || node->type().NumElements() == 0) continue;
+      const int axis = node->view().Axis("axis");
+      const int64_t run = DenseStrides(node->type().shape)[axis] * node->operand(0).shape()[axis];
+      bool equal = run >= kAssembledRun, computed = false, from_memory = true;
+      for (const Value& part : node->operands()) {
+        equal = equal && part.shape() == node->operand(0).shape();
+        computed = computed || part.node->op_class() == OpClass::kElementwise;
+      }
+      for (const Use& use : UsesThroughViews(node->result())) {
+        from_memory = from_memory && (!IsFusible(*use.node) || use.node->op_class() == OpClass::kMovement);
+      }
+      if (equal && computed && from_memory) node->SetFact(fact::kAssembled, true);
+    }
+  }
+
   // A node recomputed inside every kernel that reads it: literals, small cheap values, and values
   // read once at another element than their own.
   void MarkInline() {
@@ -115,7 +127,7 @@ class Fuser {
       const Value v = node->result();
       if (IsUsedOutsideThroughViews(v)) continue;
       const std::vector<Use> uses = UsesThroughViews(v);
-      bool small = v.type().NumElements() <= kInlineElements && !CallsFunctions(*node) &&
+      bool small = v.type().NumElements() <= kInlineElements && !CallsFunction(*node) &&
                    InlineDepth(*node) < 4;
       const bool widens = Widens(*node);
       bool fusible = !uses.empty();
@@ -124,7 +136,7 @@ class Fuser {
         small = small && WorkOf(*u.node) >= 16 * v.type().NumElements();
       }
       if (!fusible) continue;
-      const bool single = uses.size() == 1 && IsShifted(v, uses[0]) &&
+      const bool single = uses.size() == 1 && !IsAssembled(*uses[0].node) && IsShifted(v, uses[0]) &&
                           WorkOf(*uses[0].node) <= 2 * v.type().NumElements();
       if (small || single || widens) {
         inline_[node->id()] = true;
@@ -306,8 +318,8 @@ class Fuser {
     }
   }
 
-  // Whether what `node` itself reads of `id` is cut out of it.
-  static bool ReadsAPart(const Node& node, int id) {
+  // Whether what `node` reads of `id`, itself or by inline nodes, is cut out of it.
+  bool ReadsAPart(const Node& node, int id) const {
     for (const Value& v : node.operands()) {
       if (!v) continue;
       bool cut = false;
@@ -315,7 +327,7 @@ class Fuser {
       for (; IsViewNode(*base); base = base->operand(0).node) {
         cut = cut || base->type().NumElements() < base->operand(0).type().NumElements();
       }
-      if (base->id() == id && cut) return true;
+      if (base->id() == id ? cut : IsInlined(*base) && ReadsAPart(*base, id)) return true;
     }
     return false;
   }
@@ -401,7 +413,8 @@ class Fuser {
       const Place place = PlaceOf(space, *n);
       if (place == Place::kNowhere) return false;
       const IndexExpr& own = n->Is("fold") || place == Place::kFull ? at.full : at.row;
-      const bool aligned = n->op_class() == OpClass::kElementwise || n->Is("fold") || n->Is("reshape");
+      const bool aligned =
+          n->op_class() == OpClass::kElementwise || n->Is("fold") || n->Is("reshape") || IsAssembled(*n);
       for (const Value& v : n->operands()) {
         if (v && !AccessCoincides(space, at, vars, *n, v, own, aligned)) return false;
       }
@@ -418,7 +431,7 @@ class Fuser {
     if (known || (inside_[from] != trials_ && !inline_[from])) return true;
     const auto [base, pulled] = PullThroughViews(vars, v, index);
     if (inside_[base.node->id()] == trials_) {
-      if (!aligned) return false;
+      if (!aligned || IsAssembled(*base.node)) return false;
       switch (PlaceOf(space, *base.node)) {
         case Place::kFull: return pulled == at.full;
         case Place::kRow: return pulled == at.row;

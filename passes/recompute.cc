@@ -1,5 +1,9 @@
 // recompute: computes activations anew in the backward pass instead of keeping them since the
-// forward pass, as many bytes as the options ask for.
+// forward pass: those that cost nothing, and then as many bytes as the options ask for.
+//
+// A value costs nothing when one other large value of no more bytes takes its place in every backward
+// kernel that reads it: the product under an added bias, the gate under its SiLU. It is then never
+// written, and what stands in for it is kept already or is no larger.
 //
 // A value is kept when the backward pass reads a result of the forward pass. It can go when
 // elementwise ops, index maps and counter-based random bits compute it from other kept values,
@@ -12,6 +16,7 @@
 // scope of their originals, with fact recompute=true, which merge-duplicates respects; fusion joins
 // them to the backward kernel that reads the same operands.
 #include "ir/facts.h"
+#include "ir/region.h"
 #include "passes/passes.h"
 
 #include <algorithm>
@@ -25,6 +30,8 @@ namespace {
 constexpr int64_t kSmallShare = 64;  // keeping less than one in so many of a value's bytes is free
 constexpr int64_t kSmallestBytes = 1024;
 constexpr size_t kMostNodes = 32;  // of one value's recomputation
+constexpr int64_t kSmallestFree = 1 << 20;  // bytes; of less, a kernel more costs more than is saved
+constexpr int kFreeFunctions = 1;  // exponentials and the like that hide behind the memory's time
 
 bool IsBackward(const Node& n) { return n.StrFact(fact::kPhase) == "backward"; }
 
@@ -48,11 +55,21 @@ class Recomputer {
   void Run(int64_t bytes) {
     FindKept();
     for (const Value& v : order_) {
+      if (IsFree(v)) Drop(v);
+    }
+    for (const Value& v : order_) {
       if (bytes <= 0) return;
+      if (dropped_.count(v) > 0) continue;
       if (!TryDrop(v)) continue;
       bytes -= v.type().Bytes();
-      CloneFor(v);
+      Drop(v);
     }
+  }
+
+  // Makes `v` again from sources_.
+  void Drop(Value v) {
+    dropped_.insert(v);
+    CloneFor(v);
   }
 
  private:
@@ -76,6 +93,54 @@ class Recomputer {
     }
   }
 
+  bool IsFree(Value v) {
+    if (v.node->op_class() != OpClass::kElementwise || v.type().Bytes() < kSmallestFree) return false;
+    if (sources_.count(v) > 0 || !IsKeptForLater(v)) return false;
+    for (const Use& use : kept_.at(v)) {
+      if (use.node->op_class() != OpClass::kElementwise) return false;
+    }
+    std::set<Value> large;
+    std::set<int> nodes;
+    int functions = 0;
+    if (!TraceFree(v, v.type().Bytes() / kSmallShare, large, nodes, functions) || large.size() != 1) return false;
+    const Value source = *large.begin();
+    const bool kept = kept_.count(source) > 0 && dropped_.count(source) == 0;
+    if (ByteWidth(source.dtype()) > ByteWidth(v.dtype())) return false;
+    if (!kept && (IsCheap(*source.node) || source.type().Bytes() > v.type().Bytes())) return false;
+    kept_[source];  // at hand from now on
+    sources_.insert(source);
+    return true;
+  }
+
+  // Walks from `v` to the large values that it is computed from, element by element; false where the
+  // way is long, costly or crosses rows.
+  bool TraceFree(Value v, int64_t small, std::set<Value>& large, std::set<int>& nodes, int& functions) const {
+    if (!nodes.insert(v.node->id()).second) return true;
+    functions += CallsFunction(*v.node) ? 1 : 0;
+    if (nodes.size() > kMostNodes || functions > kFreeFunctions) return false;
+    for (const Value& operand : v.node->operands()) {
+      if (!operand) continue;
+      std::set<Value> unused;
+      const Value from = BelowMoves(operand);
+      const bool kept = kept_.count(from) > 0 && dropped_.count(from) == 0;
+      if (from.type().Bytes() <= small && IsAtHand(from, small, unused)) continue;
+      if (CrossesRows(operand)) return false;
+      if (kept || !IsCheap(*from.node)) {
+        large.insert(from);
+      } else if (from.node->op_class() != OpClass::kElementwise || !TraceFree(from, small, large, nodes, functions)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  static bool CrossesRows(Value v) {
+    for (; IsMove(*v.node); v = v.node->operand(0)) {
+      if (v.node->Is("transpose")) return true;
+    }
+    return false;
+  }
+
   // Whether `v` can be recomputed; its sources are kept from then on.
   bool TryDrop(Value v) {
     const Node& n = *v.node;
@@ -85,7 +150,6 @@ class Recomputer {
     std::set<int> nodes;
     if (!Trace(v, v.type().Bytes() / kSmallShare, sources, nodes)) return false;
     sources_.insert(sources.begin(), sources.end());
-    dropped_.insert(v);
     return true;
   }
 
@@ -188,7 +252,7 @@ class Recomputer {
 }  // namespace
 
 void Recompute(Graph& graph, const PassOptions& options) {
-  if (options.recompute_bytes > 0) Recomputer(graph).Run(options.recompute_bytes);
+  Recomputer(graph).Run(options.recompute_bytes);
 }
 
 }  // namespace stator

@@ -17,6 +17,7 @@ const char* KindName(ReduceKind kind) {
     case ReduceKind::kMin: return "min";
     case ReduceKind::kAny: return "any";
     case ReduceKind::kAll: return "all";
+    case ReduceKind::kLogSumExp: return "logsumexp";
     case ReduceKind::kNone: break;
   }
   return "";

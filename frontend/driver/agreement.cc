@@ -22,6 +22,7 @@ bool IsExact(const Node& node) {
     case OpClass::kElementwise:
       return !IsExpensive(node) && !node.Is("fma");
     case OpClass::kReduce:
+      return !IsExpensive(node);
     case OpClass::kMovement:
     case OpClass::kGather:
     case OpClass::kSort:

@@ -18,28 +18,28 @@ std::vector<std::string> Samples() {
   return {"(f32[4,8])", "(bf16[3,5])", "(f32[1,7,1])", "(f64[0])"};
 }
 
-// tanh(sqrt(2/pi) * (x + 0.044715 x^3)), the approximation of erf(x / sqrt(2)).
-Value TanhCurve(Builder& b, Value x) {
-  const Value cube = b.Mul(x, b.Mul(x, x));
-  return b.Tanh(b.Mul(b.Add(x, b.Mul(cube, kCubic)), kSqrt2OverPi));
+// With u = sqrt(2/pi) (x + 0.044715 x^3), (1 + tanh(u)) / 2 is sigmoid(2u): the same curve for half
+// the arithmetic.
+Value TanhShare(Builder& b, Value x) {
+  const Value slope = b.Add(b.Mul(b.Mul(x, x), 2 * kCubic * kSqrt2OverPi), 2 * kSqrt2OverPi);
+  return b.Sigmoid(b.Mul(x, slope));
 }
 
-Value ErfCurve(Builder& b, Value x) { return b.Erf(b.Mul(x, 1 / std::numbers::sqrt2)); }
+Value ErfShare(Builder& b, Value x) {
+  return b.Mul(b.Add(b.Erf(b.Mul(x, 1 / std::numbers::sqrt2)), 1), 0.5);
+}
 
-// y = x/2 * (1 + u(x)); dy/dx = (1 + u)/2 + x/2 * u'.
+// y = x s(x), the share of x that passes; dy/dx = s + x s'. Of the sigmoid, s' is s (1 - s) (2u)'.
 Values GeluGrad(Builder& b, const OpView& op, const Values& dy) {
   const Value x = op.in(0);
-  Value u, slope;
   if (op.Str("approximate") == kTanh) {
-    u = TanhCurve(b, x);
-    const Value inner = b.Add(b.Mul(b.Mul(x, x), 3 * kCubic * kSqrt2OverPi), kSqrt2OverPi);
-    slope = b.Mul(b.RSub(1, b.Mul(u, u)), inner);
-  } else {
-    u = ErfCurve(b, x);
-    slope = b.Mul(b.Exp(b.Mul(b.Mul(x, x), -0.5)), kSqrt2OverPi);
+    const Value s = TanhShare(b, x);
+    const Value slope = b.Add(b.Mul(b.Mul(x, x), 6 * kCubic * kSqrt2OverPi), 2 * kSqrt2OverPi);
+    const Value rest = b.Mul(b.Mul(x, b.RSub(1, s)), slope);
+    return {b.Mul(dy[0], b.Mul(s, b.Add(rest, 1)))};
   }
-  const Value d = b.Add(b.Mul(b.Add(u, 1), 0.5), b.Mul(b.Mul(x, 0.5), slope));
-  return {b.Mul(dy[0], d)};
+  const Value bell = b.Mul(b.Exp(b.Mul(b.Mul(x, x), -0.5)), kSqrt2OverPi / 2);
+  return {b.Mul(dy[0], b.Add(ErfShare(b, x), b.Mul(x, bell)))};
 }
 
 }  // namespace
@@ -63,8 +63,7 @@ void AddActivationOps(OpRegistry& ops) {
           },
       .expand = [](Builder& b, const OpView& op) -> Values {
         const Value x = op.in(0);
-        const Value u = op.Str("approximate") == kTanh ? TanhCurve(b, x) : ErfCurve(b, x);
-        return {b.Mul(b.Mul(x, 0.5), b.Add(u, 1))};
+        return {b.Mul(x, op.Str("approximate") == kTanh ? TanhShare(b, x) : ErfShare(b, x))};
       },
       .grad = InF32(GeluGrad),
       .flops =

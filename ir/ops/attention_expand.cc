@@ -101,7 +101,7 @@ Values ExpandAttention(Builder& b, const OpView& op) {
   const Layout layout(b, d);
   const Value scores = MaskedScores(b, op, kForward, d);
   const Value shift = FiniteShift(b, b.Max(scores, -1));  // [B,H,T,1]
-  const Value e = b.Exp(b.Sub(scores, shift)), sum = b.Sum(e, -1);
+  const Value e = b.ExpSub(scores, shift), sum = b.Sum(e, -1);
   const Value divisor = b.Select(b.Eq(sum, b.ConstantLike(0, sum)), b.ConstantLike(1, sum), sum);
   Value p = b.Div(e, divisor);
   if (const Value factor = DropoutFactor(b, op, kForward, d, p.dtype())) p = b.Mul(p, factor);
@@ -120,7 +120,7 @@ Values ExpandAttentionGrad(Builder& b, const OpView& op) {
   const Value dout = layout.Rows(op.in(kDout));
   const Dims column = {d.batch, d.heads, d.queries, 1};
   const Value lse = FiniteShift(b, b.Reshape(op.in(kLse), column));
-  const Value p = b.Exp(b.Sub(MaskedScores(b, op, kBackward, d), lse));  // [B,H,T,S]
+  const Value p = b.ExpSub(MaskedScores(b, op, kBackward, d), lse);  // [B,H,T,S]
   Value dp = layout.Scores(b.MatMul(dout, v, false, true, wide)), dropped = p;
   if (const Value factor = DropoutFactor(b, op, kBackward, d, wide)) {
     dp = b.Mul(dp, factor);

@@ -69,6 +69,23 @@ void AddExponentials(OpRegistry& ops) {
       .flops = TenEach,
       .samples = Samples(),
   });
+  // exp(a - b), the shifted exponential of softmax and its kin. A GPU computes it by 2^((a - b) log2 e)
+  // in f32: the relative error grows with |a - b|, the absolute one does not, and what is below the
+  // smallest normal number is 0.
+  ops.Add({
+      .name = "exp_sub",
+      .operands = {{"a", TypeSet::kAnyFloat}, {"b", TypeSet::kAnyFloat}},
+      .scalar = "st_exp_sub(a, b)",
+      .grad = [](Builder& b, const OpView& op, const Values& dy) -> Values {
+        const Value da = b.Mul(dy[0], op.out(0));
+        return {da, b.Neg(da)};
+      },
+      .reference = Binary([](auto a, auto b) {
+        return std::exp(static_cast<double>(a) - static_cast<double>(b));
+      }),
+      .flops = TenEach,
+      .samples = {"(f32[4,8], f32[4,8])", "(bf16[3,5], bf16[3,5])", "(f64[7], f64[7])"},
+  });
   ops.Add({
       .name = "log",
       .operands = PositiveFloat(),
@@ -123,7 +140,7 @@ void AddCurves(OpRegistry& ops) {
   ops.Add({
       .name = "sigmoid",
       .operands = Float(),
-      .scalar = "st_div(T(1), T(1) + st_exp(-x))",
+      .scalar = "st_sigmoid(x)",
       .grad = [](Builder& b, const OpView& op, const Values& dy) -> Values {
         const Value y = op.out(0);
         return {b.Mul(dy[0], b.Mul(y, b.RSub(1, y)))};

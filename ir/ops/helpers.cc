@@ -14,12 +14,20 @@ std::vector<bool> AxisMask(const Dims& axes, int rank, const std::string& what) 
   return mask;
 }
 
+namespace {
+constexpr int64_t kLongRow = 8192;  // elements that no thread group holds between two sweeps
+}
+
 Value LogSumExp(Builder& b, Value x, const Dims& axes) {
+  const int last = x.type().rank() - 1;
+  if (axes.size() == 1 && NormalizeAxis(axes[0], last + 1, "logsumexp") == last && x.type().dim(-1) >= kLongRow) {
+    return b.Create1("online_logsumexp", {x}, {{"axes", axes}});
+  }
   const Value m = ReduceOver(b, "max", x, axes);
   // exp(-inf - -inf) would be NaN; shifting by 0 instead gives log(0) = -inf.
   const Value finite = b.Elementwise("is_finite", {m});
   const Value shift = b.Select(finite, m, b.ConstantLike(0, m));
-  return b.Add(b.Log(ReduceOver(b, "sum", b.Exp(b.Sub(x, shift)), axes)), shift);
+  return b.Add(b.Log(ReduceOver(b, "sum", b.ExpSub(x, shift), axes)), shift);
 }
 
 Value ScatterAlong(Builder& b, Value dy, Value indices, const Type& data, int axis) {

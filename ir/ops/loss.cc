@@ -27,17 +27,8 @@ Value Column(Builder& b, Value v) {
   return b.Reshape(v, shape);
 }
 
-struct Parts {
-  Value is_target;  // bool [..,V]: the class is the row's target
-  Value ignored;    // bool [..,1]
-};
-
-// The target is found by comparison rather than by a gather, so that a row is one fused pass; an
-// ignored target matches no class or is masked by its caller.
-Parts PartsOf(Builder& b, Value x, Value targets, int64_t ignore_index) {
-  const Value t = Column(b, targets);
-  const Value classes = b.Iota(t.dtype(), x.shape(), x.type().rank() - 1);
-  return {b.Eq(classes, t), b.Eq(t, b.ConstantLike(static_cast<double>(ignore_index), t))};
+Value IsIgnored(Builder& b, const OpView& op, Value targets) {
+  return b.Eq(targets, b.ConstantLike(static_cast<double>(op.Int("ignore_index")), targets));
 }
 
 Values CrossEntropyGrad(Builder& b, const OpView& op, const Values& dy) {
@@ -67,12 +58,13 @@ void CheckSmoothing(const OpView& op) {
 RowLosses CrossEntropyRows(Builder& b, const OpView& op, Value x, Value targets) {
   const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
   const Value lse = LogSumExp(b, x, {x.type().rank() - 1});  // [..,1]
-  const Parts parts = PartsOf(b, x, targets, op.Int("ignore_index"));
-  const Value picked = b.Sum(b.Select(parts.is_target, x, b.ConstantLike(0, x)), -1);
+  const Value t = Column(b, targets), ignored = IsIgnored(b, op, t);
+  const Value picked =  // an ignored target may be any number
+      b.Create1("take_along", {x, b.Select(ignored, b.ConstantLike(0, t), t)}, {{"axis", int64_t{-1}}});
   Value loss = b.Sub(lse, e == 0 ? picked : b.Mul(picked, 1 - e));
   if (e != 0) loss = b.Sub(loss, b.Mul(b.Mean(x, {-1}), e));
   if (z != 0) loss = b.Add(loss, b.Mul(b.Mul(lse, lse), z));
-  loss = b.Select(parts.ignored, b.ConstantLike(0, loss), loss);
+  loss = b.Select(ignored, b.ConstantLike(0, loss), loss);
   return {b.Reshape(loss, targets.shape()), b.Reshape(lse, targets.shape())};
 }
 
@@ -80,20 +72,20 @@ Value CrossEntropyRowsGrad(Builder& b, const OpView& op, Value x, Value targets,
                            Value dloss_row, Value dlse) {
   const Value lse = Column(b, lse_row);
   const double e = op.Float("label_smoothing"), z = op.Float("z_loss");
-  const Parts parts = PartsOf(b, x, targets, op.Int("ignore_index"));
+  const Value t = Column(b, targets), ignored = IsIgnored(b, op, t);
   Value factor, dloss;  // [..,1]
   if (dloss_row) {
     const Value column = Column(b, dloss_row);
-    dloss = b.Select(parts.ignored, b.ConstantLike(0, column), column);
+    dloss = b.Select(ignored, b.ConstantLike(0, column), column);
     factor = z == 0 ? dloss : b.Mul(dloss, b.Add(b.Mul(lse, 2 * z), 1));
   }
   if (dlse) factor = factor ? b.Add(factor, Column(b, dlse)) : Column(b, dlse);
-  Value dx = b.Mul(b.Exp(b.Sub(x, lse)), factor);
+  const Value dx = b.Mul(b.ExpSub(x, lse), factor);
   if (!dloss) return dx;
   const double share = e / static_cast<double>(x.type().dim(-1));
-  const Value target =
-      b.Select(parts.is_target, b.ConstantLike(1 - e + share, x), b.ConstantLike(share, x));
-  return b.Sub(dx, b.Mul(target, dloss));
+  const Value classes = b.Iota(t.dtype(), x.shape(), x.type().rank() - 1);
+  const Value hit = b.Sub(dx, e == 0 ? dloss : b.Mul(dloss, 1 - e + share));
+  return b.Select(b.Eq(classes, t), hit, e == 0 ? dx : b.Sub(dx, b.Mul(dloss, share)));
 }
 
 RowLoss CrossEntropyRow(const OpView& op, const double* x, int64_t classes, int64_t t, double dloss,

@@ -13,9 +13,7 @@ Types InferAlongAxis(const OpView& op) {
   return {op.type(0)};
 }
 
-Value Shifted(Builder& b, const OpView& op) {
-  return b.Sub(op.in(0), b.Max(op.in(0), op.Int("axis")));
-}
+Value MaxAlong(Builder& b, const OpView& op) { return b.Max(op.in(0), op.Int("axis")); }
 
 // y of x's type, then `statistics` values of [.., 1]; scale and bias are [C] like x's last axis.
 Types InferNorm(const OpView& op, int statistics) {
@@ -98,7 +96,7 @@ void AddSoftmaxOps(OpRegistry& ops) {
       .precision = Precision::kComputeInF32,
       .infer = InferAlongAxis,
       .expand = [](Builder& b, const OpView& op) -> Values {
-        const Value e = b.Exp(Shifted(b, op));
+        const Value e = b.ExpSub(op.in(0), MaxAlong(b, op));
         return {b.Div(e, b.Sum(e, op.Int("axis")))};
       },
       // dx = y * (dy - sum(y * dy)).
@@ -121,8 +119,8 @@ void AddSoftmaxOps(OpRegistry& ops) {
       .precision = Precision::kComputeInF32,
       .infer = InferAlongAxis,
       .expand = [](Builder& b, const OpView& op) -> Values {
-        const Value shifted = Shifted(b, op);
-        return {b.Sub(shifted, b.Log(b.Sum(b.Exp(shifted), op.Int("axis"))))};
+        const Value x = op.in(0), m = MaxAlong(b, op);
+        return {b.Sub(b.Sub(x, m), b.Log(b.Sum(b.ExpSub(x, m), op.Int("axis"))))};
       },
       // dx = dy - exp(y) * sum(dy).
       .grad = InF32([](Builder& b, const OpView& op, const Values& dy) -> Values {

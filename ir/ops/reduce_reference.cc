@@ -31,10 +31,11 @@ T CombineAs(ReduceKind kind, T a, T b) {
       return a != T(0) || b != T(0) ? T(1) : T(0);
     case ReduceKind::kAll:
       return a != T(0) && b != T(0) ? T(1) : T(0);
+    case ReduceKind::kLogSumExp:
     case ReduceKind::kNone:
       break;
   }
-  STATOR_CHECK(false, "not a fold");
+  STATOR_CHECK(false, "not a fold of pairs");
   return a;
 }
 
@@ -42,6 +43,7 @@ T CombineAs(ReduceKind kind, T a, T b) {
 double FloatIdentity(ReduceKind kind) {
   switch (kind) {
     case ReduceKind::kMax:
+    case ReduceKind::kLogSumExp:
       return -kInf;
     case ReduceKind::kMin:
       return kInf;
@@ -71,9 +73,20 @@ int64_t IntIdentity(ReduceKind kind, DType dtype) {
   }
 }
 
+// log(sum(exp(x))) in f64, whatever the order.
+template <typename Get>
+double LogSumExpOf(int64_t m, const Get& get) {
+  double largest = -kInf, sum = 0;
+  for (int64_t k = 0; k < m; ++k) largest = std::fmax(largest, get(k));
+  if (std::isinf(largest)) largest = largest > 0 ? std::numeric_limits<double>::max() : 0;
+  for (int64_t k = 0; k < m; ++k) sum += std::exp(get(k) - largest);
+  return std::log(sum) + largest;
+}
+
 // One chunk of at most one level, lanes as in reduce_tree.h.
 template <typename Acc, typename Get>
 Acc FoldChunk(int64_t m, ReduceKind kind, bool row, const Get& get) {
+  if (kind == ReduceKind::kLogSumExp) return static_cast<Acc>(LogSumExpOf(m, get));
   std::vector<Acc> lanes(kRowLanes);
   return FoldLanes<Acc>(m, row ? kRowLanes : kColumnLanes, lanes.data(), get,
                         [kind](Acc a, Acc b) { return CombineAs<Acc>(kind, a, b); });
@@ -127,7 +140,8 @@ void FoldPlane(const std::vector<Element>& x, int64_t m, int64_t inner, ReduceKi
 ReduceKind ParseReduceKind(const std::string& name) {
   static constexpr std::pair<const char*, ReduceKind> kKinds[] = {
       {"sum", ReduceKind::kSum}, {"prod", ReduceKind::kProd}, {"max", ReduceKind::kMax},
-      {"min", ReduceKind::kMin}, {"any", ReduceKind::kAny},   {"all", ReduceKind::kAll}};
+      {"min", ReduceKind::kMin}, {"any", ReduceKind::kAny},   {"all", ReduceKind::kAll},
+      {"logsumexp", ReduceKind::kLogSumExp}};
   for (const auto& [known, kind] : kKinds) {
     if (name == known) return kind;
   }

@@ -16,7 +16,7 @@ Tensor ColumnReference(const Tensor& x, ReduceKind kind);
 // [outer, m, inner] -> [outer, 1, inner] by one level of the tree. `x` has the accumulator's dtype.
 Tensor FoldOneChunk(const Tensor& x, ReduceKind kind);
 
-// "sum", "prod", "max", "min", "any", "all". Throws `Error` for other names.
+// "sum", "prod", "max", "min", "any", "all", "logsumexp". Throws `Error` for other names.
 ReduceKind ParseReduceKind(const std::string& name);
 
 // The result of folding nothing.

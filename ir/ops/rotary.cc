@@ -69,7 +69,7 @@ void AddRotaryOps(OpRegistry& ops) {
       .grad = InF32(RotaryGrad),
       .flops = [](const OpView& op) { return 3.0 * static_cast<double>(op.type(0).NumElements()); },
       .samples = {"(f32[2,5,3,8], f32[5,4], f32[5,4])", "(bf16[1,3,2,6], f32[3,3], f32[3,3])",
-                  "(f32[2,1,1,2], f32[1,1], f32[1,1])", "(f64[0,3,2,4], f64[3,2], f64[3,2])"},
+                  "(f32[2,1,1,2], f32[1,1], f32[1,1])", "(bf16[2,5,3,48], f32[5,24], f32[5,24])", "(f64[0,3,2,4], f64[3,2], f64[3,2])"},
   });
 }
 

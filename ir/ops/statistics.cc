@@ -1,6 +1,7 @@
 // Composite reductions: mean, variance, logsumexp, argmax. Reduced axes keep size 1.
 #include "ir/ops/helpers.h"
 #include "ir/ops/ops.h"
+#include "ir/ops/reduce_reference.h"
 
 #include <limits>
 
@@ -65,6 +66,14 @@ void ArgmaxReference(const OpView& op, Operands in, Results out) {
   }
 }
 
+// dx = dy * exp(x - y); all zero where y is -inf.
+Values LogSumExpGrad(Builder& b, const OpView& op, const Values& dy) {
+  const Value y = Wide(b, op.out(0));
+  const Value empty = b.Eq(y, b.ConstantLike(-kInf, y));
+  const Value shift = b.Select(empty, b.ConstantLike(0, y), y);
+  return {b.Mul(b.ExpSub(op.in(0), shift), dy[0])};
+}
+
 }  // namespace
 
 void AddStatisticsOps(OpRegistry& ops) {
@@ -112,16 +121,36 @@ void AddStatisticsOps(OpRegistry& ops) {
       .expand = [](Builder& b, const OpView& op) -> Values {
         return {LogSumExp(b, op.in(0), op.Ints("axes"))};
       },
-      // dx = dy * exp(x - y); all zero where y is -inf.
-      .grad = InF32([](Builder& b, const OpView& op, const Values& dy) -> Values {
-        const Value y = Wide(b, op.out(0));
-        const Value empty = b.Eq(y, b.ConstantLike(-kInf, y));
-        const Value shift = b.Select(empty, b.ConstantLike(0, y), y);
-        return {b.Mul(b.Exp(b.Sub(op.in(0), shift)), dy[0])};
-      }),
+      .grad = InF32(LogSumExpGrad),
       .flops =
           [](const OpView& op) { return 13.0 * static_cast<double>(op.type(0).NumElements()); },
       .samples = Samples(),
+  });
+  // The same along the last axis in one sweep over each row: for rows too long to be read twice for
+  // nothing, which logsumexp chooses by itself.
+  ops.Add({
+      .name = "online_logsumexp",
+      .op_class = OpClass::kReduce,
+      .operands = {{"x", TypeSet::kAnyFloat}},
+      .attrs = {{"axes", Dims{}, true}},
+      .precision = Precision::kComputeInF32,
+      .infer =
+          [](const OpView& op) {
+            const int rank = op.type(0).rank();
+            const Dims& axes = op.Ints("axes");
+            if (rank == 0 || axes.size() != 1 || NormalizeAxis(axes[0], rank, op.Where()) != rank - 1) {
+              BadOperand(op, "folds the last axis alone", op.type(0));
+            }
+            return InferStatistic(op);
+          },
+      .reduce = ReduceKind::kLogSumExp,
+      .grad = InF32(LogSumExpGrad),
+      .reference = [](const OpView& op, Operands in,
+                      Results out) { out[0] = ReduceReference(*in[0], op.Ints("axes"), ReduceKind::kLogSumExp); },
+      .flops =
+          [](const OpView& op) { return 13.0 * static_cast<double>(op.type(0).NumElements()); },
+      .samples = {"(f32[4,8]) {axes=[1]}", "(f32[3,9001]) {axes=[-1]}", "(bf16[2,3,5]) {axes=[2]}",
+                  "(f64[4,9]) {axes=[-1]}", "(f32[0,3]) {axes=[1]}", "(f16[66,8200]) {axes=[1]}"},
   });
   // The first index on ties; NaN counts as largest. i32, no gradient.
   ops.Add({

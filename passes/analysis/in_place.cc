@@ -1,5 +1,6 @@
 #include "passes/analysis/in_place.h"
 
+#include "ir/facts.h"
 #include "ir/region.h"
 #include "ir/views.h"
 
@@ -12,6 +13,20 @@ namespace {
 bool HasFolds(const std::vector<Node*>& nodes) {
   for (const Node* node : nodes) {
     if (node->op_class() == OpClass::kReduce) return true;
+  }
+  return false;
+}
+
+// Whether the region reads `pick`, a single element of a row, before it stores any: ahead of a fold that
+// something stored waits for.
+bool PicksBeforeStores(const Node& pick, const std::vector<Node*>& nodes) {
+  const RegionSpace space = SpaceOfRegion(nodes);
+  if (!PicksFromRow(space, pick)) return false;
+  const std::set<const Node*> inside(nodes.begin(), nodes.end());
+  SweepOrder order(inside);
+  if (order.Of(&pick) > 0) return false;
+  for (const Node* n : nodes) {
+    if (!IsInline(*n) && PlaceOf(space, *n) == Place::kFull && order.Of(n) > 0) return true;
   }
   return false;
 }
@@ -31,6 +46,13 @@ bool StoresAfterReads(const std::vector<Node*>& nodes) {
         break;
       case OpClass::kReduce:
         if (!node->Is("fold")) return false;
+        break;
+      case OpClass::kGather:
+        if (!PicksBeforeStores(*node, nodes)) return false;
+        break;
+      case OpClass::kScatter:
+        if (node->StrFact(fact::kEpilogue) != "accumulate") return false;
+        ++contractions;
         break;
       case OpClass::kContraction:
         ++contractions;
@@ -69,6 +91,7 @@ bool CanOverwrite(Value old, Value out, const std::vector<Node*>& nodes) {
         return false;
       }
       if (folds && user.op_class() == OpClass::kReduce) continue;  // from here on once a row
+      if (folds && PicksBeforeStores(user, nodes)) continue;
       if (user.op_class() != OpClass::kElementwise) return false;
       reaches_out = reaches_out || &user == out.node;
       if (!seen.insert(user.id()).second) continue;

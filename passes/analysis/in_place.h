@@ -9,7 +9,7 @@ namespace stator {
 
 // Whether the region of `nodes` stores its results at an element after everything it reads there.
 // So it is with regions computed an element at a time (elementwise ops, index maps, random bits),
-// with one contraction and one elementwise op on its result (an addend), and with rows: their
+// with one contraction or segment sum and one elementwise op on its result (an addend), and with rows: their
 // results of full size are stored in the last sweep, by the thread that read that element in the
 // sweeps before.
 bool StoresAfterReads(const std::vector<Node*>& nodes);

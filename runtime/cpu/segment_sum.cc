@@ -128,6 +128,7 @@ void Run(const SegmentSumCall& call, const CpuMemory& memory, const CpuScratch& 
     const int64_t r = item / blocks, column = item % blocks * kWidth;
     const int64_t width = std::min(kWidth, columns - column);
     const int64_t first = segments.starts[r], n = segments.starts[r + 1] - first;
+    if (call.accumulate && n == 0) continue;
     Acc sum[kWidth] = {};
     if (n > 0) SumSegment<Acc>(call, updates, segments.order + first, n, column, width, mine, sum);
     for (int64_t c = 0; c < width; ++c) {
@@ -135,7 +136,7 @@ void Run(const SegmentSumCall& call, const CpuMemory& memory, const CpuScratch& 
       if constexpr (std::is_same_v<Acc, uint64_t>) {
         StoreInteger(dtype, out, at, static_cast<int64_t>(sum[c]));
       } else {
-        StoreNumber(dtype, out, at, sum[c]);
+        StoreNumber(dtype, out, at, call.accumulate ? LoadAcc<Acc>(dtype, out, at) + sum[c] : sum[c]);
       }
     }
   }

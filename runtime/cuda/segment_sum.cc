@@ -59,6 +59,7 @@ class SegmentSumStep : public CudaStep {
         ids_(spaces(call.indices.buffer)),
         out_(spaces(call.out.buffer)),
         out_bytes_(static_cast<size_t>(call.out.type.Bytes())),
+        accumulate_(call.accumulate),
         buffers_(RadixSorter::Place(workspace, 1, shape_.n)) {
     char* at = workspace + RadixSorter::Bytes(1, shape_.n);
     const auto take = [&](int64_t bytes) { return std::exchange(at, at + Aligned(bytes)); };
@@ -72,7 +73,7 @@ class SegmentSumStep : public CudaStep {
   void Enqueue(cudaStream_t stream) override {
     if (out_bytes_ == 0) return;
     if (shape_.n == 0 || shape_.width == 0) {
-      CheckCuda(cudaMemsetAsync(out_, 0, out_bytes_, stream), "zero a segment sum");
+      if (!accumulate_) CheckCuda(cudaMemsetAsync(out_, 0, out_bytes_, stream), "zero a segment sum");
       return;
     }
     const uint32_t n = static_cast<uint32_t>(shape_.n), rows = static_cast<uint32_t>(shape_.rows);
@@ -105,6 +106,7 @@ class SegmentSumStep : public CudaStep {
   cudaKernel_t ids_kernel_, plan_, short_, chunks_, combine_;
   char *updates_, *ids_, *out_;
   size_t out_bytes_;
+  bool accumulate_;
   RadixSorter::Buffers buffers_;
   char *counters_, *starts_, *tasks_, *combines_, *partials_;
 };
@@ -137,7 +139,7 @@ std::string SegmentSumSourceFor(const SegmentSumCall& call, const std::string& n
     refuse(call.indices);
   }
   return SegmentSumSource(updates.dtype, call.out.type.dtype, call.indices.type.dtype,
-                          ShapeOf(call).vector);
+                          ShapeOf(call).vector, call.accumulate);
 }
 
 CudaStepPtr PrepareSegmentSum(const SegmentSumCall& call, const SpaceMap& spaces, char* workspace,

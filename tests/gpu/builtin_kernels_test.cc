@@ -16,7 +16,7 @@ TEST_P(BuiltinKernels, sort_compiles) {
 }
 
 TEST_P(BuiltinKernels, segment_sum_compiles) {
-  const std::string source = SegmentSumSource(DType::kBF16, DType::kBF16, DType::kI32, 8);
+  const std::string source = SegmentSumSource(DType::kBF16, DType::kBF16, DType::kI32, 8, false);
   EXPECT_FALSE(CompileCuda(source, GetParam(), "segment_sum").empty());
 }
 
@@ -27,10 +27,10 @@ TEST_P(BuiltinKernels, attention_clear_compiles) {
 TEST(BuiltinKernelSources, segment_sum_compiles_for_every_dtype) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kI32, DType::kU32}) {
     const int wide = 16 / ByteWidth(dtype);
-    const std::string source = SegmentSumSource(dtype, dtype, DType::kU32, wide);
+    const std::string source = SegmentSumSource(dtype, dtype, DType::kU32, wide, false);
     EXPECT_FALSE(CompileCuda(source, 90, "segment_sum").empty()) << Name(dtype);
   }
-  const std::string scalar = SegmentSumSource(DType::kBF16, DType::kF32, DType::kI64, 1);
+  const std::string scalar = SegmentSumSource(DType::kBF16, DType::kF32, DType::kI64, 1, true);
   EXPECT_FALSE(CompileCuda(scalar, 90, "segment_sum").empty());
 }
 
@@ -38,8 +38,8 @@ INSTANTIATE_TEST_SUITE_P(Architectures, BuiltinKernels, testing::Values(80, 86, 
                          testing::PrintToStringParamName());
 
 TEST(BuiltinKernelSources, refuse_dtypes_they_lack) {
-  EXPECT_THROW(SegmentSumSource(DType::kU8, DType::kU8, DType::kI32, 1), Error);
-  EXPECT_THROW(SegmentSumSource(DType::kF64, DType::kF32, DType::kI32, 1), Error);
+  EXPECT_THROW(SegmentSumSource(DType::kU8, DType::kU8, DType::kI32, 1, false), Error);
+  EXPECT_THROW(SegmentSumSource(DType::kF64, DType::kF32, DType::kI32, 1, false), Error);
 }
 
 }  // namespace

@@ -29,6 +29,15 @@ OutPack Narrow(const AccPack& x) {
   return y;
 }
 
+void Put(OUT* at, AccPack x) {
+  if constexpr (kAccumulate) {
+    const OutPack old = *(const OutPack*)at;
+#pragma unroll
+    for (int c = 0; c < V; ++c) x.v[c] = (ACC)old.v[c] + x.v[c];
+  }
+  *(OutPack*)at = Narrow(x);
+}
+
 // Ids outside [0, rows) sort behind all rows and are summed nowhere.
 extern "C" __global__ void segment_ids(const ID* ids, u32* keys, u32* order, u32 n, u32 rows) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -106,14 +115,14 @@ segment_short(const IN* updates, u64 stride, const u32* order, const u32* starts
   if (row >= rows) return;
   const u64 column = id % columns * V;
   const u32 begin = starts[row], m = starts[row + 1] - begin;
-  if (m > kShort) return;
+  if (m > kShort || (kAccumulate && m == 0)) return;
   AccPack sum = {};
   if (m > 0) {
     sum = FoldFew<kShort>(0, m, [&](u32 k) {
       return Widen(*(const InPack*)(updates + order[begin + k] * stride + column));
     });
   }
-  *(OutPack*)(out + row * (u64)columns * V + column) = Narrow(sum);
+  Put(out + row * (u64)columns * V + column, sum);
 }
 
 // Warp `lane` of the block folds elements lane, lane + 8, ..; warp 0 gets the sum of all. Four
@@ -155,7 +164,7 @@ segment_chunks(const IN* updates, u64 stride, const u32* order, const u32* count
     });
     if (!active || threadIdx.x >= 32) continue;
     if (task.w == ~0u) {
-      *(OutPack*)(out + task.x * width + at) = Narrow(sum);
+      Put(out + task.x * width + at, sum);
     } else {
       *(AccPack*)(partials + task.w * width + at) = sum;
     }
@@ -174,7 +183,7 @@ segment_combine(const u32* counters, const uint4* combines, const ACC* partials,
     const AccPack sum = FoldChunk(task.z, shared, active, [&](u32 k) {
       return *(const AccPack*)(partials + (task.y + k) * width + at);
     });
-    if (active && threadIdx.x < 32) *(OutPack*)(out + task.x * width + at) = Narrow(sum);
+    if (active && threadIdx.x < 32) Put(out + task.x * width + at, sum);
   }
 }
 )CUDA";
@@ -242,14 +251,14 @@ float FromHalf(u16 x) {
 
 }  // namespace
 
-std::string SegmentSumSource(DType updates, DType out, DType ids, int vector) {
+std::string SegmentSumSource(DType updates, DType out, DType ids, int vector, bool accumulate) {
   const ElementText in = TextOf(updates), to = TextOf(out);
   if (std::string_view(in.acc) != to.acc) {
     Fail(ErrorCode::kUnsupported, "segment sums of ", Name(updates), " into ", Name(out),
          " are not there on CUDA");
   }
   return StrCat(kPrelude, "typedef ", in.storage, " IN;\ntypedef ", to.storage, " OUT;\ntypedef ",
-                in.acc, " ACC;\ntypedef ", IdText(ids), " ID;\nconst int V = ", vector,
+                in.acc, " ACC;\ntypedef ", IdText(ids), " ID;\nconstexpr bool kAccumulate = ", accumulate ? "true" : "false", ";\nconst int V = ", vector,
                 ";\nACC From(IN x) { return ", in.widen, "; }\nOUT To(ACC x) { return ", to.narrow,
                 "; }\n", kBody);
 }

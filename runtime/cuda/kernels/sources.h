@@ -12,7 +12,7 @@ extern const char kSortSource[];
 
 // Defines the types and the vector width that kSegmentSumSource is written in. `vector` updates of
 // one row are read at once.
-std::string SegmentSumSource(DType updates, DType out, DType ids, int vector);
+std::string SegmentSumSource(DType updates, DType out, DType ids, int vector, bool accumulate);
 
 // attention_clear, attention_clear_lse: see attention_clear.cc.
 extern const char kAttentionClearSource[];
