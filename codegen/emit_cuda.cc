@@ -49,7 +49,7 @@ class CudaWriter {
     EmittedKernel kernel;
     const std::string bounds = blocks_ > 1 ? StrCat(block_, ", ", blocks_) : StrCat(block_);
     kernel.body = StrCat("extern \"C\" __global__ void __launch_bounds__(", bounds, ") ", kKernelName, "(",
-                         args_.Declaration(), ") {\n  typedef ", parts_.wide_index ? "long long" : "int",
+                         args_.Declaration(), ") {\n  st_begin();\n  typedef ", parts_.wide_index ? "long long" : "int",
                          " idx_t;\n", body, "}\n");
     kernel.args = args_.values(), kernel.writes = args_.writes();
     kernel.grid = grid_;

@@ -31,7 +31,7 @@ EmittedKernel EmitScan(const Node& node, Language language) {
   }
   kernel.block = 128;
   kernel.grid = (lines + 127) / 128;
-  kernel.body = StrCat("extern \"C\" __global__ void ", kKernelName, "(", args.Declaration(), ") {\n  typedef long long idx_t;\n",
+  kernel.body = StrCat("extern \"C\" __global__ void ", kKernelName, "(", args.Declaration(), ") {\n  st_begin();\n  typedef long long idx_t;\n",
                        "  const idx_t l = (idx_t)blockIdx.x * 128 + threadIdx.x;\n  if (l >= ", lines, ") return;\n", Indent(line, 2), "}\n");
   return kernel;
 }

@@ -46,7 +46,7 @@ class ClearedAttention : public CudaStep {
   CudaStepPtr attention_;
   SpaceMap spaces_;
   char* lengths_;
-  cudaKernel_t clear_, clear_lse_;
+  CudaKernel clear_, clear_lse_;
   std::vector<TensorRef> results_;
   TensorRef lse_;
 };

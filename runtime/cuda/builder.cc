@@ -21,7 +21,7 @@ std::string NameOf(const Program& program, const PlanStep& step) {
 class KernelStep : public CudaStep {
  public:
   // `prepare`: no call of this kernel and shape was prepared before.
-  KernelStep(const KernelCall& call, cudaKernel_t kernel, const SpaceMap& spaces, std::string name,
+  KernelStep(const KernelCall& call, CudaKernel kernel, const SpaceMap& spaces, std::string name,
              bool prepare)
       : kernel_(kernel), name_(std::move(name)) {
     for (int i = 0; i < 3; ++i) {
@@ -48,7 +48,7 @@ class KernelStep : public CudaStep {
   }
 
  private:
-  cudaKernel_t kernel_;
+  CudaKernel kernel_;
   LaunchShape shape_;
   std::vector<char*> values_;
   std::vector<void*> params_;  // addresses of `values_`
@@ -85,7 +85,7 @@ class CopyStep : public CudaStep {
 }  // namespace
 
 StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, KernelCache& cache)
-    : plan_(plan), options_(options), kernels_(plan.kernels.size(), nullptr) {
+    : plan_(plan), options_(options), kernels_(plan.kernels.size()) {
   // Everything that has to be compiled, at once; the plan's own binaries come first in `modules_`.
   std::set<std::string> segment_sources;
   bool sorts = false, clears = false;
@@ -113,15 +113,19 @@ StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, Ke
   for (const std::string& source : segment_sources) sources.push_back({"segment_sum", source});
 
   const std::vector<std::vector<char>> cubins = CompileCudaCached(sources, options.sm, cache);
+  const auto waits = [&](const std::string& source) {
+    return options.overlap && options.sm >= 90 && EveryKernelWaits(source);
+  };
   size_t next = 0;
   for (size_t i = 0; i < plan.modules.size(); ++i) {
-    const std::vector<char>& binary = plan.modules[i].binary;
-    modules_.emplace_back(binary.empty() ? cubins[next++] : binary, StrCat(plan.name, "_", i));
+    const KernelModule& module = plan.modules[i];
+    modules_.emplace_back(module.binary.empty() ? cubins[next++] : module.binary, StrCat(plan.name, "_", i),
+                          waits(module.source));
   }
-  if (sorts) sort_.emplace(cubins[next++], "sort");
-  if (clears) clear_.emplace(cubins[next++], "attention_clear");
+  if (sorts) sort_.emplace(cubins[next++], "sort", waits(kSortSource));
+  if (clears) clear_.emplace(cubins[next++], "attention_clear", waits(kAttentionClearSource));
   for (const std::string& source : segment_sources) {
-    segment_.emplace(source, CudaLibrary(cubins[next++], "segment_sum"));
+    segment_.emplace(source, CudaLibrary(cubins[next++], "segment_sum", waits(source)));
   }
 }
 
@@ -169,7 +173,7 @@ CudaStepPtr StepBuilder::Build(const Program& program, const PlanStep& step, con
     CudaStepPtr operator()(const KernelCall& call) const {
       const size_t k = static_cast<size_t>(call.kernel);
       const Kernel& kernel = b.plan_.kernels.at(k);
-      if (b.kernels_[k] == nullptr) {
+      if (b.kernels_[k].handle == nullptr) {
         b.kernels_[k] = b.modules_.at(static_cast<size_t>(kernel.module)).Find(kernel.name);
       }
       const bool fresh = b.prepared_.emplace(call.kernel, call.block, call.shared_bytes).second;

@@ -78,7 +78,7 @@ void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOpt
     for (const DeviceMemory* memory : {&state_, &arena_, &io_}) FillWithNoise(*memory);
   };
   builder_ = std::make_unique<StepBuilder>(
-      plan_, StepBuilderOptions{device.sm, device.name, tuning, cache.dir(), noisy}, cache);
+      plan_, StepBuilderOptions{device.sm, device.name, tuning, cache.dir(), noisy, options.overlap && !options.timed}, cache);
 
   std::vector<int64_t> needs(static_cast<size_t>(streams_->size()), 0);
   for (const Program& program : plan_.programs) {

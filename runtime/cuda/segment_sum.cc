@@ -103,7 +103,7 @@ class SegmentSumStep : public CudaStep {
  private:
   Shape shape_;
   RadixSorter sorter_;
-  cudaKernel_t ids_kernel_, plan_, short_, chunks_, combine_;
+  CudaKernel ids_kernel_, plan_, short_, chunks_, combine_;
   char *updates_, *ids_, *out_;
   size_t out_bytes_;
   bool accumulate_;

@@ -86,7 +86,7 @@ class SortStep : public CudaStep {
  private:
   RadixSorter sorter_;
   KeyBits bits_;
-  cudaKernel_t keys_, emit_;
+  CudaKernel keys_, emit_;
   int64_t n_, rows_;
   bool descending_;
   char *in_, *values_, *indices_;

@@ -35,7 +35,7 @@ class RadixSorter {
   static LaunchShape Flat(int64_t elements);
 
  private:
-  cudaKernel_t histogram_, scan_, scatter_;
+  CudaKernel histogram_, scan_, scatter_;
 };
 
 int64_t SortWorkspace(const SortCall& call);  // bytes

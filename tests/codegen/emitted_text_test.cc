@@ -62,6 +62,16 @@ TEST(EmittedText, narrows_vectors_to_what_the_width_divides) {
   EXPECT_EQ(Count(Pointwise("f32[33,77]"), "st_load<"), 0);
 }
 
+// The runtime launches kernels early if all of a module wait (runtime/cuda/library.h).
+TEST(EmittedText, begins_every_kernel_with_the_wait) {
+  for (const Plan& plan : {GptPlanForGpu(DType::kBF16, 1), LlamaPlanForGpu(DType::kF32, 1)}) {
+    for (const KernelModule& m : plan.modules) {
+      EXPECT_EQ(Count(m.source, "__global__"), Count(m.source, "st_begin();"));
+      EXPECT_GT(Count(m.source, "__global__"), 0);
+    }
+  }
+}
+
 // A literal without a suffix is a double, and arithmetic with it runs at a fraction of the speed.
 TEST(EmittedText, has_no_doubles_in_f32_and_bf16_models) {
   const std::regex literal(R"((^|[^\w.])(\d+\.\d*|\.\d+|\d+\.?\d*[eE][+-]?\d+)([eE][+-]?\d+)?(?![\w.]))");

@@ -2,6 +2,7 @@
 #if STATOR_WITH_CUDA
 #include "ir/base/error.h"
 #include "runtime/cuda/kernels/sources.h"
+#include "runtime/cuda/library.h"
 #include "runtime/cuda/nvrtc.h"
 
 #include <gtest/gtest.h>
@@ -36,6 +37,15 @@ TEST(BuiltinKernelSources, segment_sum_compiles_for_every_dtype) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, BuiltinKernels, testing::Values(80, 86, 89, 90, 100),
                          testing::PrintToStringParamName());
+
+// Else they could not be launched early.
+TEST(BuiltinKernelSources, wait_for_what_is_ahead) {
+  EXPECT_TRUE(EveryKernelWaits(kSortSource));
+  EXPECT_TRUE(EveryKernelWaits(kAttentionClearSource));
+  EXPECT_TRUE(EveryKernelWaits(SegmentSumSource(DType::kF32, DType::kF32, DType::kI32, 4)));
+  EXPECT_FALSE(EveryKernelWaits(std::string(kSortSource) + "extern \"C\" __global__ void k() {}\n"));
+  EXPECT_FALSE(EveryKernelWaits("extern \"C\" __global__ void k() {}\n"));
+}
 
 TEST(BuiltinKernelSources, refuse_dtypes_they_lack) {
   EXPECT_THROW(SegmentSumSource(DType::kU8, DType::kU8, DType::kI32, 1, false), Error);

@@ -40,6 +40,7 @@ void Put(OUT* at, AccPack x) {
 
 // Ids outside [0, rows) sort behind all rows and are summed nowhere.
 extern "C" __global__ void segment_ids(const ID* ids, u32* keys, u32* order, u32 n, u32 rows) {
+  st_begin();
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   const u64 id = (u64)ids[i];
@@ -59,6 +60,7 @@ u32 LowerBound(const u32* keys, u32 n, u32 key) {
 // counters: tasks, partial slots, combines. A task is {row, begin, count, slot or ~0}.
 extern "C" __global__ void segment_plan(const u32* keys, u32 n, u32 rows, u32* starts, u32* counters,
                                         uint4* tasks, uint4* combines) {
+  st_begin();
   const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
   if (row > rows) return;
   const u32 begin = LowerBound(keys, n, row);
@@ -110,6 +112,7 @@ AccPack FoldFew(u32 k, u32 m, const Load& load) {
 extern "C" __global__ void __launch_bounds__(256, 6)
 segment_short(const IN* updates, u64 stride, const u32* order, const u32* starts, OUT* out,
               u32 rows, u32 columns) {
+  st_begin();
   const u64 id = blockIdx.x * (u64)blockDim.x + threadIdx.x;
   const u64 row = id / columns;
   if (row >= rows) return;
@@ -153,6 +156,7 @@ AccPack FoldChunk(u32 count, AccPack (*shared)[32], bool active, const Load& loa
 extern "C" __global__ void __launch_bounds__(256, 4)
 segment_chunks(const IN* updates, u64 stride, const u32* order, const u32* counters,
                const uint4* tasks, OUT* out, ACC* partials, u32 columns) {
+  st_begin();
   __shared__ AccPack shared[kLanes][32];
   const u32 column = blockIdx.y * 32 + (threadIdx.x & 31);
   const bool active = column < columns;
@@ -174,6 +178,7 @@ segment_chunks(const IN* updates, u64 stride, const u32* order, const u32* count
 extern "C" __global__ void __launch_bounds__(256, 4)
 segment_combine(const u32* counters, const uint4* combines, const ACC* partials, OUT* out,
                 u32 columns) {
+  st_begin();
   __shared__ AccPack shared[kLanes][32];
   const u32 column = blockIdx.y * 32 + (threadIdx.x & 31);
   const bool active = column < columns;
@@ -227,7 +232,7 @@ const char* IdText(DType dtype) {
   }
 }
 
-constexpr char kPrelude[] = R"CUDA(
+constexpr char kPrelude[] = STATOR_BEGIN_KERNEL R"CUDA(
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned short u16;

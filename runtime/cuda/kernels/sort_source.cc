@@ -6,7 +6,7 @@ namespace stator {
 // rows side by side. A pass: digit counts of every tile of 1024 keys, an exclusive scan of them in
 // the order (digit, tile), and a scatter. Integer atomics only count, so results never depend on
 // the order of threads.
-const char kSortSource[] = R"CUDA(
+const char kSortSource[] = STATOR_BEGIN_KERNEL R"CUDA(
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned short u16;
@@ -32,6 +32,7 @@ float Half(u16 bits) {
 #define KEYS(NAME, TYPE, KEY)                                                            \
   extern "C" __global__ void sort_keys_##NAME(const TYPE* in, u32* keys, u32* index,    \
                                               u64 total, u32 n, int descending) {       \
+    st_begin();                                                                          \
     const u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x;                            \
     if (i >= total) return;                                                              \
     const TYPE x = in[i];                                                                \
@@ -49,6 +50,7 @@ KEYS(u8, u8, Descend(x, descending))
 // counts[row][digit][tile]
 extern "C" __global__ void sort_histogram(const u32* keys, u32* counts, u32 n, u32 tiles,
                                           u32 shift) {
+  st_begin();
   __shared__ u32 histogram[256];
   const u32 row = blockIdx.x / tiles, tile = blockIdx.x % tiles;
   histogram[threadIdx.x] = 0;
@@ -65,6 +67,7 @@ extern "C" __global__ void sort_histogram(const u32* keys, u32* counts, u32 n, u
 // Exclusive scan of a row's 256 * tiles counts, in place; a block of 1024 threads a row, 16 counts a
 // thread at a time.
 extern "C" __global__ void __launch_bounds__(1024) sort_scan(u32* counts, u32 tiles) {
+  st_begin();
   __shared__ u32 sums[32];
   __shared__ u32 carry;
   u32* row = counts + (u64)blockIdx.x * 256 * tiles;
@@ -116,6 +119,7 @@ extern "C" __global__ void __launch_bounds__(1024) sort_scan(u32* counts, u32 ti
 extern "C" __global__ void sort_scatter(const u32* keys_in, const u32* index_in, u32* keys_out,
                                         u32* index_out, const u32* counts, u32 n, u32 tiles,
                                         u32 shift) {
+  st_begin();
   __shared__ u32 base[kWarps][256];
   const u32 row = blockIdx.x / tiles, tile = blockIdx.x % tiles;
   const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, below = (1u << lane) - 1;
@@ -162,6 +166,7 @@ extern "C" __global__ void sort_scatter(const u32* keys_in, const u32* index_in,
   extern "C" __global__ void sort_emit_##BYTES(const TYPE* in, const u32* order,          \
                                                TYPE* values, u32* indices, u64 total,     \
                                                u32 n) {                                   \
+    st_begin();                                                                            \
     const u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x;                              \
     if (i >= total) return;                                                                \
     const u32 from = order[i];                                                             \

@@ -5,6 +5,14 @@
 
 #include <string>
 
+// What every kernel begins with, as the prelude of codegen has it.
+#define STATOR_BEGIN_KERNEL                                    \
+  "static __device__ __forceinline__ void st_begin() {\n"      \
+  "#if __CUDA_ARCH__ >= 900\n"                                 \
+  "  asm volatile(\"griddepcontrol.launch_dependents;\");\n"   \
+  "  asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n" \
+  "#endif\n}\n"
+
 namespace stator {
 
 // sort_keys_<dtype>, sort_histogram, sort_scan, sort_scatter, sort_emit_<bytes>: see sort.cc.
