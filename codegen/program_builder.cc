@@ -55,6 +55,7 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph, size
   program_->steps.reserve(steps);
   graph_ = &graph;
   inputs_.clear();
+  outputs_.clear();
   arguments_.clear();
   for (const Param& p : graph.inputs()) {
     PlanInput input{p.name, p.node->type(), {Space::kIo, AddIo(p.node->type())}};
@@ -67,6 +68,8 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph, size
   for (const Output& o : graph.outputs()) {
     const std::string output = o.name.empty() ? StrCat("result", program_->outputs.size()) : o.name;
     program_->outputs.push_back({output, o.value.type(), {Space::kIo, AddIo(o.value.type())}});
+    // What the arena would hold to the end is computed where it is read.
+    if (StorageOf(o.value).space == Space::kArena) outputs_.emplace(o.value, program_->outputs.back().buffer);
   }
 }
 
@@ -75,6 +78,7 @@ BufferRef PlanBuilder::BufferOf(Value base) const {
   if (base.node->Is("state")) {
     return {Space::kState, plan_.states[state_index_.at(graph_->ParamName(base.node))].offset};
   }
+  if (const auto output = outputs_.find(base); output != outputs_.end()) return output->second;
   const Storage storage = StorageOf(base);
   STATOR_CHECK(storage.space != Space::kNone, base.node->op().name, " (", base.node->scope(),
                ") has no storage, but is read");

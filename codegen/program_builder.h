@@ -57,6 +57,7 @@ class PlanBuilder {
   const Graph* graph_ = nullptr;
   Program* program_ = nullptr;
   std::map<const Node*, BufferRef> inputs_;
+  std::map<Value, BufferRef> outputs_;
   bool deterministic_;
   StepValues* values_;
   bool merge_;
