@@ -12,6 +12,13 @@
 #include "ir/views.h"
 
 namespace stator {
+namespace {
+
+// Of different kernels in one launch, at most: what moves more takes longer than a launch, and is better
+// off with registers and threads of its own.
+constexpr double kMixedBytes = 32 << 20;
+
+}  // namespace
 
 PlanBuilder::PlanBuilder(const Target& target, const BuildOptions& options)
     : language_(target.kind() == DeviceKind::kCuda ? Language::kCuda : Language::kCpp),
@@ -180,16 +187,19 @@ bool PlanBuilder::AreUnrelated(size_t a, size_t b) const {
 }
 
 PlanStep PlanBuilder::Merged(std::span<const PlanStep> steps) {
-  std::vector<KernelCall> calls;
-  for (const PlanStep& step : steps) calls.push_back(std::get<KernelCall>(step.work));
-  MergedCall merged = MergeCalls(bodies_[calls[0].kernel], language_, calls);
+  std::vector<SameCalls> groups;
+  std::map<int, size_t> at;  // by kernel
   PlanStep out;
-  if (merged.body.empty()) return out;
-  out.name = StrCat(steps[0].name, " x", steps.size());
   out.scope = steps[0].scope;
   out.stream = steps[0].stream;
   out.waits = steps[0].waits;
+  std::vector<std::string> names;
   for (const PlanStep& step : steps) {
+    const auto& call = std::get<KernelCall>(step.work);
+    const auto [place, fresh] = at.emplace(call.kernel, groups.size());
+    if (fresh) groups.push_back({bodies_[call.kernel], {}});
+    groups[place->second].calls.push_back(call);
+    if (std::find(names.begin(), names.end(), step.name) == names.end()) names.push_back(step.name);
     out.flops += step.flops;
     out.bytes += step.bytes;
     // The scopes' common beginning.
@@ -199,9 +209,41 @@ PlanStep PlanBuilder::Merged(std::span<const PlanStep> steps) {
     }
     if (same < std::max(out.scope.size(), step.scope.size())) out.scope.resize(end);
   }
-  merged.call.kernel = KernelIndex(steps[0].name, merged.body);
+  if (names.size() > 2) names.resize(2), names.push_back("..");
+  const std::string name = Join(names, ", ");
+  out.name = StrCat(name, " x", steps.size());
+  MergedCall merged = MergeCalls(language_, groups);
+  merged.call.kernel = KernelIndex(groups.size() > 1 ? "mixed" : name, merged.body);
   out.work = std::move(merged.call);
   return out;
+}
+
+// Where the launch that begins with step `first` ends.
+size_t PlanBuilder::EndOfLaunch(size_t first) {
+  const std::vector<PlanStep>& steps = program_->steps;
+  size_t args = 0, next = first;
+  int64_t blocks = 0, shared = 0;
+  double bytes = 0;
+  bool same = true, mixes = true;
+  std::map<std::string, int64_t> helpers;
+  for (; next < steps.size(); ++next) {
+    const auto* call = std::get_if<KernelCall>(&steps[next].work);
+    if (call == nullptr || steps[next].stream != steps[first].stream) break;
+    if (next > first && !steps[next].waits.empty()) break;
+    const auto [known, fresh] = needs_.try_emplace(call->kernel);
+    if (fresh) known->second = NeedsOf(bodies_[call->kernel], language_, *call);
+    const MergeNeeds& needs = known->second;
+    same = same && call->kernel == std::get<KernelCall>(steps[first].work).kernel;
+    mixes = mixes && needs.mixes;
+    args += call->args.size(), blocks += call->grid[0], bytes += steps[next].bytes;
+    for (const auto& [helper, size] : needs.shared) shared += helpers.emplace(helper, size).second ? size : 0;
+    if (!needs.merges || args > MostArguments() || blocks > 0x7fffffff) break;
+    if (!same && (!mixes || bytes > kMixedBytes || shared > kMixedShared)) break;
+    bool unrelated = true;
+    for (size_t s = first; s < next && unrelated; ++s) unrelated = AreUnrelated(s, next);
+    if (!unrelated) break;
+  }
+  return std::max(next, first + 1);
 }
 
 void PlanBuilder::MergeSteps() {
@@ -210,26 +252,14 @@ void PlanBuilder::MergeSteps() {
   std::vector<PlanStep> out;
   out.reserve(steps.size());
   std::vector<int> place(steps.size());
-  const auto joins = [&](size_t first, size_t next) {
-    const auto *a = std::get_if<KernelCall>(&steps[first].work), *b = std::get_if<KernelCall>(&steps[next].work);
-    if (a == nullptr || b == nullptr || a->kernel != b->kernel || !steps[next].waits.empty()) return false;
-    if (steps[first].stream != steps[next].stream || next - first >= MostMerged(a->args.size())) return false;
-    for (size_t s = first; s < next; ++s) {
-      if (!AreUnrelated(s, next)) return false;
-    }
-    return true;
-  };
   for (size_t first = 0; first < steps.size();) {
-    size_t end = first + 1;
-    while (end < steps.size() && joins(first, end)) ++end;
-    PlanStep merged;
-    if (end - first > 1) merged = Merged(std::span(steps).subspan(first, end - first));
-    const bool one = !merged.name.empty();
-    for (size_t s = first; s < end; ++s) {
-      place[s] = static_cast<int>(out.size());
-      if (!one) out.push_back(std::move(steps[s]));
+    const size_t end = EndOfLaunch(first);
+    for (size_t s = first; s < end; ++s) place[s] = static_cast<int>(out.size());
+    if (end - first > 1) {
+      out.push_back(Merged(std::span(steps).subspan(first, end - first)));
+    } else {
+      out.push_back(std::move(steps[first]));
     }
-    if (one) out.push_back(std::move(merged));
     first = end;
   }
   for (PlanStep& step : out) {

@@ -8,6 +8,7 @@
 
 #include "codegen/build_plan.h"
 #include "codegen/emit_region.h"
+#include "codegen/merge_calls.h"
 
 namespace stator {
 
@@ -37,8 +38,9 @@ class PlanBuilder {
   PlanStep& AddStep(std::span<Node* const> nodes, StepWork work);
   void NoteValues(std::span<Node* const> nodes);
   int KernelIndex(const std::string& name, const std::string& body);
-  // Makes one call of neighbours that call the same kernel on unrelated buffers.
+  // Makes one call of neighbours on unrelated buffers that call the same kernel, or little ones.
   void MergeSteps();
+  size_t EndOfLaunch(size_t first);
   PlanStep Merged(std::span<const PlanStep> steps);
   bool AreUnrelated(size_t a, size_t b) const;
   void EmitKernels();
@@ -48,6 +50,7 @@ class PlanBuilder {
   Plan plan_;
   std::map<std::string, int64_t> state_index_;  // name -> entry
   std::map<std::string, int> kernel_by_body_;
+  std::map<int, MergeNeeds> needs_;  // by kernel
   std::vector<std::string> bodies_;  // by kernel; those that are called at the end become source
   struct Argument {
     int64_t bytes;

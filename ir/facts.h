@@ -28,7 +28,7 @@ inline constexpr std::string_view kScratchAt = "scratch_at";  // int: where they
 
 inline constexpr std::string_view kJoins = "joins";        // int: the operand whose library call computes
                                                            // this node as well; its only use is here
-inline constexpr std::string_view kTogether = "together";  // int: equal regions that run next to each other
+inline constexpr std::string_view kTogether = "together";  // int: unrelated regions that run next to each other
                                                            // under one launch, so as if at once
 inline constexpr std::string_view kEpilogue = "epilogue";  // of a contraction: "bias", "accumulate"; what
                                                            // joins it says the rest

@@ -6,9 +6,11 @@
 // that is possible, so that plan-memory can let it write in place.
 //
 // Where it costs next to no memory, the update comes last and its equal steps stand side by side, marked as
-// `together`: codegen makes one launch of them (codegen/merge_calls.h).
+// `together`: codegen makes one launch of them (codegen/merge_calls.h). For a GPU also its different
+// ones, and with them the little kernels before it that only it waits for: the last folds of gradients.
 #include <algorithm>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -25,6 +27,7 @@ namespace stator {
 namespace {
 
 constexpr int64_t kTogetherBytes = 1 << 20;  // a higher peak that fewer launches are worth
+constexpr int64_t kLittleBytes = 1 << 19;    // read by a step that can wait for the update
 
 // A region with the views on its results. Numbered by the place of its first node.
 struct Unit {
@@ -33,7 +36,8 @@ struct Unit {
 
 class Orderer {
  public:
-  explicit Orderer(Graph& graph) : graph_(graph) {}
+  Orderer(Graph& graph, const Target* target)
+      : graph_(graph), gpu_(target != nullptr && target->kind() == DeviceKind::kCuda) {}
 
   void Run() {
     FormUnits();
@@ -45,11 +49,7 @@ class Orderer {
     order = OrderAsWanted(problem_);
     const std::vector<int> frugal = OrderForMemory(problem_);
     if (PeakBytes(problem_, frugal) < PeakBytes(problem_, order)) order = frugal;
-    GroupUpdates(order);
-    const std::vector<int> grouped = EqualUpdatesTogether(order), ends = RunEnds(grouped);
-    const bool together = PeakBytes(problem_, grouped, ends) <= PeakBytes(problem_, order) + kTogetherBytes;
-    if (together) order = grouped;
-    MarkRuns(order, together ? ends : std::vector<int>());
+    MarkRuns(order, Group(order));
     Apply(order);
   }
 
@@ -169,49 +169,91 @@ class Orderer {
     return text;
   }
 
-  // Equal updates have one number, in the order of the first of each.
-  void GroupUpdates(const std::vector<int>& order) {
-    group_.assign(units_.size(), -1);
-    std::unordered_map<std::string, int> groups;
-    for (const int u : order) {
-      if (!IsUpdate(u)) continue;
-      group_[u] = groups.emplace(SignatureOf(u), static_cast<int>(groups.size())).first->second;
+  // Changes the order to one with runs, as far as memory admits; the runs' ends, or nothing.
+  std::vector<int> Group(std::vector<int>& order) {
+    kind_.assign(units_.size(), -1);
+    const int64_t most = PeakBytes(problem_, order) + kTogetherBytes;
+    for (int most_kinds = gpu_ ? 3 : 1; most_kinds > 0; --most_kinds) {
+      FindLate(order, most_kinds == 3);
+      different_ = most_kinds > 1;
+      const std::vector<int> grouped = LateTogether(order), ends = RunEnds(grouped);
+      if (PeakBytes(problem_, grouped, ends) > most) continue;
+      order = grouped;
+      return ends;
+    }
+    return {};
+  }
+
+  // The update, and with `little` what only it, or nothing, waits for, if it is a kernel that reads little.
+  void FindLate(const std::vector<int>& legal, bool little) {
+    late_.assign(units_.size(), false);
+    for (size_t k = legal.size(); k-- > 0;) {
+      const int u = legal[k];
+      bool waited_for = false;
+      for (const int after : problem_.successors[u]) waited_for = waited_for || !late_[after];
+      late_[u] = IsUpdate(u) || (little && !waited_for && IsLittleKernel(u));
     }
   }
 
-  // The update's steps last, by how many of them they wait for, and equal ones side by side: codegen
+  bool IsLittleKernel(int unit) const {
+    std::set<Value> read;
+    for (const Node* n : units_[unit].nodes) {
+      switch (n->op_class()) {
+        case OpClass::kElementwise:
+        case OpClass::kReduce:
+        case OpClass::kMovement: break;
+        default: return false;
+      }
+      for (const Value& v : n->operands()) {
+        if (!v) continue;
+        const Value base = ResolveView(v).base;
+        if (UnitOf(*base.node) != unit && IsMaterialized(base)) read.insert(base);
+      }
+    }
+    int64_t bytes = 0;
+    for (const Value& v : read) bytes += v.type().Bytes();
+    return bytes <= kLittleBytes;
+  }
+
+  // Equal steps have one number, in the order in which they are first asked for.
+  int KindOf(int unit) {
+    if (kind_[unit] < 0) kind_[unit] = kinds_.emplace(SignatureOf(unit), static_cast<int>(kinds_.size())).first->second;
+    return kind_[unit];
+  }
+
+  // The late steps last, by how many of them they wait for, and equal ones side by side: codegen
   // makes one kernel of such neighbours. The given order where anything else waits for the update.
-  std::vector<int> EqualUpdatesTogether(const std::vector<int>& order) const {
+  std::vector<int> LateTogether(const std::vector<int>& order) {
     std::vector<int> others, last, depth(units_.size(), 0);
     for (const int u : order) {
-      const bool update = group_[u] >= 0;
-      (update ? last : others).push_back(u);
-      if (!update) continue;
+      (late_[u] ? last : others).push_back(u);
+      if (!late_[u]) continue;
+      KindOf(u);
       for (const int after : problem_.successors[u]) {
-        if (group_[after] < 0) return order;
+        if (!late_[after]) return order;
         depth[after] = std::max(depth[after], depth[u] + 1);
       }
     }
     std::stable_sort(last.begin(), last.end(), [&](int a, int b) {
-      return std::pair(depth[a], group_[a]) < std::pair(depth[b], group_[b]);
+      return std::pair(depth[a], kind_[a]) < std::pair(depth[b], kind_[b]);
     });
     others.insert(others.end(), last.begin(), last.end());
     return others;
   }
 
-  // For each place in the order the last one of its run: of equal updates side by side, none of which
-  // waits for another.
-  std::vector<int> RunEnds(const std::vector<int>& order) const {
+  // For each place in the order the last one of its run: of equal updates side by side, or different
+  // ones, none of which waits for another.
+  std::vector<int> RunEnds(const std::vector<int>& order) {
     std::vector<int> ends(order.size());
     std::vector<size_t> waits(units_.size(), 0);  // the last run, counted from 1, that a unit waits for
     for (size_t first = 0, end = 0; first < order.size(); first = end) {
-      const int group = group_[order[first]];
+      const bool late = late_[order[first]];
       end = first;
       do {
         for (const int after : problem_.successors[order[end]]) waits[after] = first + 1;
         ++end;
-      } while (group >= 0 && end < order.size() && group_[order[end]] == group &&
-               waits[order[end]] != first + 1);
+      } while (late && end < order.size() && late_[order[end]] &&
+               (different_ || KindOf(order[end]) == KindOf(order[first])) && waits[order[end]] != first + 1);
       std::fill(ends.begin() + first, ends.begin() + end, static_cast<int>(end) - 1);
     }
     return ends;
@@ -264,16 +306,20 @@ class Orderer {
   }
 
   Graph& graph_;
+  const bool gpu_;
   std::vector<Unit> units_;
   std::vector<Node*> free_;
   std::vector<int> unit_of_;  // by node id
   std::vector<char> placed_;  // by node id
-  std::vector<int> group_;    // by unit: of those that do the same to something; -1 where no update
+  std::vector<char> late_;    // by unit
+  bool different_ = false;    // whether runs may be of different steps
+  std::vector<int> kind_;     // by unit: equal where they do the same to something; -1: not asked for
+  std::unordered_map<std::string, int> kinds_;  // by signature
   ScheduleProblem problem_;
 };
 
 }  // namespace
 
-void OrderNodes(Graph& graph, const PassOptions&) { Orderer(graph).Run(); }
+void OrderNodes(Graph& graph, const PassOptions& options) { Orderer(graph, options.target).Run(); }
 
 }  // namespace stator

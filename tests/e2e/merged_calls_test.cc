@@ -86,10 +86,9 @@ TEST(MergedCalls, compile_for_a_gpu) {
   small.block = large.block = 64;
   large.grid[0] = 3;
   const std::vector<KernelCall> calls = {small, large, small};
-  const MergedCall merged = MergeCalls(
-      StrCat("extern \"C\" __global__ void ", kKernelName, "(const float* a0, float* a1) {\n",
-             "  a1[blockIdx.x] = a0[blockIdx.x];\n}\n"),
-      Language::kCuda, calls);
+  const std::vector<SameCalls> groups = {{StrCat("extern \"C\" __global__ void ", kKernelName, "(const float* a0, float* a1) {\n",
+             "  a1[blockIdx.x] = a0[blockIdx.x];\n}\n"), calls}};
+  const MergedCall merged = MergeCalls(Language::kCuda, groups);
   EXPECT_EQ(merged.call.grid[0], 5);
   EXPECT_EQ(merged.call.args.size(), 4u);  // what is read is shared
 #if STATOR_WITH_NVRTC
