@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kShort = 8;  // as in kernels/segment_sum_source.cc
 constexpr unsigned kChunkBlocks = 2048;
+constexpr int64_t kSmall = 2048;         // updates, as in kernels/segment_sum_source.cc
+constexpr int64_t kSmallBlocks = 2048;  // of which each looks at all indices
 
 int64_t Aligned(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
@@ -55,6 +57,7 @@ class SegmentSumStep : public CudaStep {
         short_(library.Find("segment_short")),
         chunks_(library.Find("segment_chunks")),
         combine_(library.Find("segment_combine")),
+        small_(library.Find("segment_small")),
         updates_(spaces(call.updates.buffer)),
         ids_(spaces(call.indices.buffer)),
         out_(spaces(call.out.buffer)),
@@ -79,6 +82,12 @@ class SegmentSumStep : public CudaStep {
     const uint32_t n = static_cast<uint32_t>(shape_.n), rows = static_cast<uint32_t>(shape_.rows);
     const uint32_t columns = static_cast<uint32_t>(shape_.width / shape_.vector);
     const uint64_t stride = static_cast<uint64_t>(shape_.stride);
+    const unsigned slices = (columns + 31) / 32;
+    if (shape_.n <= kSmall && shape_.rows * slices <= kSmallBlocks) {
+      Launch(small_, {dim3(rows, slices), 256, 0}, stream, "segment_small", updates_, stride, ids_, out_, n,
+             columns);
+      return;
+    }
     Launch(ids_kernel_, RadixSorter::Flat(n), stream, "segment_ids", ids_, buffers_.keys,
            buffers_.index, n, rows);
     const RadixSorter::Buffers sorted =
@@ -89,7 +98,6 @@ class SegmentSumStep : public CudaStep {
     Launch(short_, RadixSorter::Flat(shape_.rows * columns), stream, "segment_short", updates_,
            stride, sorted.index, starts_, out_, rows, columns);
     if (shape_.n <= kShort) return;
-    const unsigned slices = (columns + 31) / 32;
     const auto blocks = [](int64_t most) {
       return static_cast<unsigned>(std::min<int64_t>(most, kChunkBlocks));
     };
@@ -103,7 +111,7 @@ class SegmentSumStep : public CudaStep {
  private:
   Shape shape_;
   RadixSorter sorter_;
-  CudaKernel ids_kernel_, plan_, short_, chunks_, combine_;
+  CudaKernel ids_kernel_, plan_, short_, chunks_, combine_, small_;
   char *updates_, *ids_, *out_;
   size_t out_bytes_;
   bool accumulate_;

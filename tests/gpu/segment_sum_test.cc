@@ -99,6 +99,9 @@ TEST(SegmentSum, equals_the_rule_to_the_bit) {
   CheckSums(DType::kF16, DType::kF16, i32, 600, 24, 7);
   CheckSums(DType::kF64, DType::kF64, DType::kI64, 700, 6, 11);
   CheckSums(i32, i32, DType::kU32, 700, 5, 3);
+  CheckSums(bf16, bf16, i32, 2048, 264, 4);  // small in all, with chunks
+  CheckSums(f32, f32, i32, 2049, 132, 4);    // not small any more
+  CheckSums(f32, f32, i32, 5, 4, 3000);
 }
 
 TEST(SegmentSum, takes_odd_widths_strides_and_sizes) {

@@ -6,7 +6,8 @@ namespace {
 
 // The column rule of ir/reduce_tree.h over the occurrences of a row, in the order of `order`:
 // up to 8 of them in the registers of one thread, more by a block a chunk, 8 warps being the 8
-// lanes of the rule, and the chunks of rows with more than 512 by the same rule once again.
+// lanes of the rule, and the chunks of rows with more than 512 by the same rule once again. A sum that
+// is small in all is one launch, with the same bits.
 // Atomics hand out slots in lists; sums never depend on which slot a chunk got.
 constexpr char kBody[] = R"CUDA(
 const u32 kShort = 8, kLanes = 8;
@@ -190,6 +191,57 @@ segment_combine(const u32* counters, const uint4* combines, const ACC* partials,
     });
     if (active && threadIdx.x < 32) Put(out + task.x * width + at, sum);
   }
+}
+
+// All of it where there is little: a block takes 32 * V columns of a row, and finds the row's
+// occurrences itself.
+extern "C" __global__ void __launch_bounds__(256, 2)
+segment_small(const IN* updates, u64 stride, const ID* ids, OUT* out, u32 n, u32 columns) {
+  st_begin();
+  constexpr u32 most = 2048, steps = most / 256;
+  __shared__ AccPack shared[kLanes][32];
+  __shared__ AccPack partials[most / 64][32];
+  __shared__ u16 order[most];
+  __shared__ u32 counts[steps][kLanes];
+  const u32 row = blockIdx.x, thread = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  u32 found[steps];
+#pragma unroll
+  for (u32 k = 0; k < steps; ++k) {
+    const u32 i = k * 256 + threadIdx.x;
+    const bool mine = i < n && (u64)ids[i] == row;
+    found[k] = __ballot_sync(~0u, mine);
+    if (thread == 0) counts[k][warp] = __popc(found[k]);
+  }
+  __syncthreads();
+  u32 m = 0;
+#pragma unroll
+  for (u32 k = 0; k < steps; ++k) {
+    u32 at = 0;
+    for (u32 w = 0; w < kLanes; ++w) {
+      if (w == warp) at = m;
+      m += counts[k][w];
+    }
+    if (found[k] >> thread & 1) {
+      order[at + __popc(found[k] & ((1u << thread) - 1))] = (u16)(k * 256 + threadIdx.x);
+    }
+  }
+  __syncthreads();
+  const u32 column = blockIdx.y * 32 + thread;
+  const bool active = column < columns;
+  const u64 at = (u64)column * V;
+  const u32 chunk = ColumnChunk(m), chunks = m <= chunk ? 1 : (m + chunk - 1) / chunk;
+  AccPack sum = {};
+  for (u32 c = 0; c < chunks && m > 0; ++c) {
+    sum = FoldChunk(min(chunk, m - c * chunk), shared, active, [&](u32 k) {
+      return *(const InPack*)(updates + order[c * chunk + k] * stride + at);
+    });
+    if (chunks > 1 && active && warp == 0) partials[c][thread] = sum;
+  }
+  if (chunks > 1) {
+    __syncthreads();
+    sum = FoldChunk(chunks, shared, active, [&](u32 k) { return partials[k][thread]; });
+  }
+  if (active && warp == 0) *(OutPack*)(out + row * (u64)columns * V + at) = Narrow(sum);
 }
 )CUDA";
 
