@@ -30,7 +30,7 @@ void FillWithNoise(const DeviceMemory& memory);
 // Chooses among algorithms whose bits repeat from run to run: split-K reductions in a fixed order,
 // in f32. The choice depends on tuning key, problem, device and library version alone: the tuning
 // file's where it has one, the recorded one, the fastest of the heuristic's first eight when
-// searching, which goes into the file, else its first.
+// searching (of sixteen where a run is short), which goes into the file, else its first.
 class CublasLt {
  public:
   // The tuning file is written by SaveTuning alone.
