@@ -111,7 +111,8 @@ std::string DescribeSteps(const Plan& plan, const Program& program) {
     const PlanStep& s = program.steps[i];
     out += StrCat("    ", Right(std::to_string(i), 5), "  ", Left(s.name, name_width), "  ",
                   Left(s.scope, scope_width), "  ", Right(Operations(s.flops), 12), "  ",
-                  Right(BinarySize(s.bytes), 12), "  ", DescribeWork(plan, s), "\n");
+                  Right(BinarySize(s.bytes), 12), "  ", DescribeWork(plan, s),
+                  s.stream == 0 ? "" : StrCat(", on stream ", s.stream), "\n");
   }
   return out;
 }

@@ -64,6 +64,8 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph, size
   inputs_.clear();
   outputs_.clear();
   arguments_.clear();
+  step_of_region_.clear();
+  joins_.clear();
   for (const Param& p : graph.inputs()) {
     PlanInput input{p.name, p.node->type(), {Space::kIo, AddIo(p.node->type())}};
     input.below = p.node->IntFact(fact::kBelow, 0);
@@ -119,6 +121,11 @@ PlanStep& PlanBuilder::AddStep(std::span<Node* const> nodes, StepWork work) {
   step.name = ops.empty() ? "copy" : Join(ops, "+");
   step.scope = nodes.back()->scope();
   step.stream = static_cast<int>(nodes[0]->IntFact(fact::kStream, 0));
+  const int here = static_cast<int>(program_->steps.size());
+  step_of_region_[RegionOf(*nodes[0])] = here;
+  const auto waits = step_of_region_.find(static_cast<int>(nodes[0]->IntFact(fact::kWaits, -1)));
+  joins_.resize(here, -1);
+  joins_.push_back(waits == step_of_region_.end() ? -1 : waits->second);
   program_->steps.push_back(std::move(step));
   NoteValues(nodes);
   return program_->steps.back();
@@ -192,7 +199,6 @@ PlanStep PlanBuilder::Merged(std::span<const PlanStep> steps) {
   PlanStep out;
   out.scope = steps[0].scope;
   out.stream = steps[0].stream;
-  out.waits = steps[0].waits;
   std::vector<std::string> names;
   for (const PlanStep& step : steps) {
     const auto& call = std::get<KernelCall>(step.work);
@@ -229,7 +235,6 @@ size_t PlanBuilder::EndOfLaunch(size_t first) {
   for (; next < steps.size(); ++next) {
     const auto* call = std::get_if<KernelCall>(&steps[next].work);
     if (call == nullptr || steps[next].stream != steps[first].stream) break;
-    if (next > first && !steps[next].waits.empty()) break;
     const auto [known, fresh] = needs_.try_emplace(call->kernel);
     if (fresh) known->second = NeedsOf(bodies_[call->kernel], language_, *call);
     const MergeNeeds& needs = known->second;
@@ -262,13 +267,30 @@ void PlanBuilder::MergeSteps() {
     }
     first = end;
   }
-  for (PlanStep& step : out) {
-    for (int& w : step.waits) w = place[w];
+  std::vector<int> joins(out.size(), -1);
+  for (size_t s = 0; s < steps.size(); ++s) {
+    if (joins_[s] >= 0) joins[place[s]] = std::max(joins[place[s]], place[joins_[s]]);
   }
+  joins_ = std::move(joins);
   if (values_ != nullptr) {
     for (StepValue& v : (*values_)[program_->name]) v.step = place[v.step];
   }
   steps = std::move(out);
+}
+
+// A step of another stream begins when all before it on stream 0 have ended; stream 0 waits where the
+// facts say so.
+void PlanBuilder::SetWaits() {
+  std::vector<PlanStep>& steps = program_->steps;
+  int main = -1, waited_for_main = -1, waited_for_side = -1;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].stream == 0) {
+      if (joins_[s] > waited_for_side) steps[s].waits = {waited_for_side = joins_[s]};
+      main = static_cast<int>(s);
+    } else if (main > waited_for_main) {
+      steps[s].waits = {waited_for_main = main};
+    }
+  }
 }
 
 // NVRTC compiles modules in parallel threads; a C++ compiler is called once.
@@ -445,6 +467,7 @@ void PlanBuilder::AddSegmentSum(const Node& node, std::span<Node* const> nodes) 
 
 void PlanBuilder::EndProgram() {
   if (merge_) MergeSteps();
+  SetWaits();
   const auto copy = [&](const std::string& name, Value v, BufferRef to) {
     const BufferRef from = BufferOf(v);
     if (from == to || v.type().Bytes() == 0) return;

@@ -41,6 +41,7 @@ class PlanBuilder {
   // Makes one call of neighbours on unrelated buffers that call the same kernel, or little ones.
   void MergeSteps();
   size_t EndOfLaunch(size_t first);
+  void SetWaits();
   PlanStep Merged(std::span<const PlanStep> steps);
   bool AreUnrelated(size_t a, size_t b) const;
   void EmitKernels();
@@ -61,6 +62,8 @@ class PlanBuilder {
   Program* program_ = nullptr;
   std::map<const Node*, BufferRef> inputs_;
   std::map<Value, BufferRef> outputs_;
+  std::map<int, int> step_of_region_;
+  std::vector<int> joins_;  // by step: the one of another stream to wait for, or -1
   bool deterministic_;
   StepValues* values_;
   bool merge_;

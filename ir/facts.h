@@ -18,7 +18,10 @@ inline constexpr std::string_view kView = "view";          // true: result 0 ali
 inline constexpr std::string_view kStrides = "strides";    // of a view, in elements of its base
 inline constexpr std::string_view kViewOffset = "at";      // of a view, in elements of its base
 inline constexpr std::string_view kRecompute = "recompute";// true: a clone made to save memory
-inline constexpr std::string_view kStream = "stream";      // int
+inline constexpr std::string_view kStream = "stream";      // int: 0 unless said; others run beside it, behind
+                                                           // what stands before them on stream 0
+inline constexpr std::string_view kWaits = "waits";        // int: the region of another stream that must have ended,
+                                                           // and with it those before it on that stream
 inline constexpr std::string_view kSpace = "space";        // per result: Dims of ir/space.h values
 inline constexpr std::string_view kOffset = "offset";      // per result: Dims, see ir/storage.h
 inline constexpr std::string_view kInPlace = "inplace";    // per result: Dims, operand whose storage it

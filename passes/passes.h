@@ -24,6 +24,7 @@ void FuseEpilogues(Graph& graph, const PassOptions& options);
 void PlaceInConcat(Graph& graph, const PassOptions& options);
 void FuseRegions(Graph& graph, const PassOptions& options);
 void OrderNodes(Graph& graph, const PassOptions& options);
+void AssignStreams(Graph& graph, const PassOptions& options);
 void PlanMemory(Graph& graph, const PassOptions& options);
 
 }  // namespace stator

@@ -72,6 +72,8 @@ std::vector<Pass> LowerPasses() {
        PlaceInConcat},
       {"fuse-regions", "on final nodes: nothing that computes is added after it", FuseRegions},
       {"order-nodes", "of regions, which run as a whole", OrderNodes},
+      {"assign-streams", "when the order is known, and before plan-memory: what runs at once shares no memory",
+       AssignStreams},
       {"plan-memory", "last: lifetimes are known when the order is", PlanMemory},
   };
 }

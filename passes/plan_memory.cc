@@ -75,7 +75,7 @@ class Planner {
       const int64_t scratch = node->IntFact(fact::kScratch, 0);
       if (scratch == 0) continue;
       scratch_.emplace_back(node, slots_.size());
-      slots_.push_back({step, step, scratch});
+      slots_.push_back({step, liveness_.steps[step].done, scratch});
       holds_.emplace_back();
     }
   }
@@ -99,7 +99,7 @@ class Planner {
     const bool needed_later = AnyUseThroughViews(state, [&](const Use& use) {
       const int reader = liveness_.StepOf(*use.node);
       read_here = read_here || reader == step;
-      return reader < 0 || reader > step;
+      return reader < 0 || liveness_.steps[reader].done > step;
     });
     if (needed_later) return false;
     return !read_here || (in_place && CanOverwrite(state, value, liveness_.steps[step].nodes));

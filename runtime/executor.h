@@ -33,8 +33,9 @@ struct ExecutorOptions {
   std::string cache_dir = {};    // of compiled kernels; "": $STATOR_CACHE, $XDG_CACHE_HOME/stator or ~/.cache/stator
   std::string tuning_file = {};  // GEMM algorithm choices; "": inside the cache directory
   Tuning tuning = Tuning::kSearch;
-  // On a GPU of compute capability 9.0 or more: kernels of a captured program are launched while the
-  // one before them still runs, and wait for its end. Not when `timed`: their times would overlap.
+  // On a GPU: steps run on the streams that the plan gives them, and (compute capability 9.0 or more)
+  // kernels of a captured program are launched while the one before them still runs, and wait for
+  // its end. Not when `timed`: their times would overlap.
   bool overlap = true;
   bool fast = false;        // admit non-deterministic library kernels
   bool timed = false;       // for RunTimed: the GPU's tracer is attached before anything is loaded

@@ -43,7 +43,7 @@ std::vector<ArenaBuffer> ArenaBuffers(const Liveness& liveness) {
       const int64_t scratch = node->IntFact(fact::kScratch, 0);
       if (scratch == 0) continue;
       const int step = static_cast<int>(s);
-      buffers.push_back({{step, step, scratch, ScratchOffset(*node)}, {}});
+      buffers.push_back({{step, liveness.steps[s].done, scratch, ScratchOffset(*node)}, {}});
     }
   }
   return buffers;
@@ -82,6 +82,45 @@ int LastRead(const Liveness& liveness, Value v) {
   return last;
 }
 
+namespace {
+
+// What runs on another stream is done where stream 0 waits for it or for a later step there.
+void FindEnds(Liveness& out) {
+  std::map<int, int> waits;  // step of another stream -> the first of stream 0 that waits for it or a later one
+  int last = -1;
+  for (size_t s = 0; s < out.steps.size(); ++s) {
+    const RegionStep& step = out.steps[s];
+    const int64_t region = step.nodes[0]->IntFact(fact::kWaits, -1);
+    if (region < 0) continue;
+    const auto found = out.step_of_region.find(static_cast<int>(region));
+    STATOR_CHECK(found != out.step_of_region.end() && found->second < static_cast<int>(s) && step.stream == 0, "region ",
+                 step.region, " waits for region ", region, ", which does not stand before it on another stream");
+    if (found->second > last) waits.emplace(last = found->second, static_cast<int>(s));
+  }
+  for (size_t s = 0; s < out.steps.size(); ++s) {
+    const int step = static_cast<int>(s);
+    const auto wait = waits.lower_bound(step);
+    out.steps[s].done = out.steps[s].stream == 0    ? step
+                        : wait == waits.end() ? static_cast<int>(out.steps.size()) - 1
+                                                    : wait->second;
+  }
+}
+
+// When all that write or read `v` are done. A reader on another stream than the writer's must wait.
+int LastTouch(const Liveness& liveness, Value v, int writer) {
+  int last = liveness.steps[writer].done;
+  for (const Use& use : UsesThroughViews(v)) {
+    const int reader = liveness.StepOf(*use.node);
+    if (reader < 0) continue;
+    last = std::max(last, liveness.steps[reader].done);
+    STATOR_CHECK(liveness.steps[reader].stream == liveness.steps[writer].stream || liveness.steps[writer].done <= reader,
+                 PrintNode(*use.node), " reads a value of another stream and does not wait for it");
+  }
+  return last;
+}
+
+}  // namespace
+
 Liveness AnalyzeLiveness(const Graph& graph) {
   Liveness out;
   std::unordered_map<int, int> step_of_region;
@@ -94,7 +133,7 @@ Liveness AnalyzeLiveness(const Graph& graph) {
     }
     const auto [it, fresh] = step_of_region.emplace(region, static_cast<int>(out.steps.size()));
     if (fresh) {
-      out.steps.push_back({region, {}});
+      out.steps.push_back({region, {}, static_cast<int>(node->IntFact(fact::kStream, 0))});
     } else if (it->second + 1 != static_cast<int>(out.steps.size())) {
       Fail(ErrorCode::kInvalidArgument, "region ", region,
            " is not contiguous: ", PrintNode(*node));
@@ -104,13 +143,14 @@ Liveness AnalyzeLiveness(const Graph& graph) {
   }
   const int end = static_cast<int>(out.steps.size()) - 1;
   const std::vector<int> run_end = RunEnds(out.steps);
+  FindEnds(out);
   for (const RegionStep& step : out.steps) {
     for (Node* node : step.nodes) {
       for (int i = 0; i < node->num_results(); ++i) {
         const Value v = node->result(i);
         if (!IsMaterialized(v)) continue;
         LiveRange range{v, out.StepOf(*node), 0, IsUsedOutsideThroughViews(v)};
-        range.last = range.to_end ? end : run_end[std::max(range.first, LastRead(out, v))];
+        range.last = range.to_end ? end : run_end[LastTouch(out, v, range.first)];
         out.values.push_back(range);
       }
     }

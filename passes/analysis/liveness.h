@@ -13,6 +13,8 @@ namespace stator {
 struct RegionStep {
   int region = 0;
   std::vector<Node*> nodes;  // in graph order
+  int stream = 0;
+  int done = 0;  // the first step of stream 0 that surely runs after its end, or itself
 };
 
 struct LiveRange {

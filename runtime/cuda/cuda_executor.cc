@@ -28,11 +28,19 @@ void CheckTarget(const Plan& plan, const DeviceInfo& device) {
        ", this device (", device.name, ") is ", here, ": compile it again here");
 }
 
+// Their order in the plan is one in which the steps can run one after another.
+void PutOnOneStream(Plan& plan) {
+  for (Program& program : plan.programs) {
+    for (PlanStep& step : program.steps) step.stream = 0, step.waits.clear();
+  }
+}
+
 }  // namespace
 
 CudaExecutor::CudaExecutor(Plan plan, const ExecutorOptions& options, const MatMulOptions& matmul)
     : plan_(std::move(plan)), device_(options.device) {
   VerifyPlan(plan_);
+  if (options.timed || !options.overlap) PutOnOneStream(plan_);
   if (options.timed) {
     trace_ = std::make_unique<ActivityTrace>();
     untraced_ = trace_->why_not();
