@@ -22,6 +22,7 @@ constexpr int64_t kKeepElements = 48;  // of a row held in one thread's register
 constexpr int64_t kSharedRow = 46 << 10;  // bytes of a longer row held in a block's shared memory
 constexpr int64_t kBytesAhead = 128;   // a thread's loads under way
 constexpr int64_t kChunksAhead = 4;
+constexpr int64_t kManyBlocks = 128;  // about the multiprocessors of a large GPU
 
 struct RowShape {
   int64_t v = 1, p = 32, k = 1, g = 1, y = 1;  // see the file's head
@@ -100,8 +101,8 @@ class CudaWriter {
   }
 
   // How many of `count` chunks to load at once, by what the emitter has collected since `bytes`.
-  int64_t Ahead(int64_t count, int64_t bytes) const {
-    int64_t ahead = std::min(kChunksAhead, BitCeil(count));
+  int64_t Ahead(int64_t count, int64_t bytes, int64_t most = kChunksAhead) const {
+    int64_t ahead = std::min(most, BitCeil(count));
     while (ahead > 1 && ahead * (emitter_.early_bytes() - bytes) > kBytesAhead) ahead /= 2;
     return ahead;
   }
@@ -286,33 +287,61 @@ class CudaWriter {
     return StrCat("const int t = threadIdx.x % ", shape.p, ", y = threadIdx.x / ", shape.p, ";\n(void)t; (void)y;\n");
   }
 
+  // Rows that a thread's column lane has at once. Few blocks leave a GPU idle while each waits for its rows
+  // one after another, so their rows are taken side by side, and put in order in shared memory.
+  int64_t RowsAtOnce(const RowShape& shape) const {
+    if (space_.chunks() >= kManyBlocks || shape.k != 1 || space_.n % space_.chunk != 0) return 1;
+    const std::string op = FoldOp(*parts_.column_folds[0]);
+    for (const Node* f : parts_.column_folds) {
+      if (FoldOp(*f) != op || ByteWidth(f->type().dtype) > 4) return 1;
+    }
+    int64_t rows = 8;
+    while (rows > 1 && (shape.p * 8 * rows > 1024 || space_.chunk % (8 * rows) != 0)) rows /= 2;
+    return rows;
+  }
+
   std::string RowColumns() {
-    const RowShape shape = ShapeOfRows();
+    RowShape shape = ShapeOfRows();
+    const int64_t at_once = RowsAtOnce(shape), lanes = std::max<int64_t>(1, shape.v / at_once);
+    shape.y *= at_once;
     grid_ = space_.chunks();
     block_ = static_cast<int>(shape.p * shape.y);
     // Two blocks hide each other's latencies, if there are registers for them.
     blocks_ = block_ <= 256 ? 2 : 1;
-    const int64_t rows = (space_.chunk + 7) / 8;
+    const int64_t rows = (space_.chunk + shape.y - 1) / shape.y;
     may_be_dead_ = space_.n % space_.chunk != 0 || space_.chunk % 8 != 0;
     IndexSpace& vars = emitter_.vars();
     emitter_.SetOptions(Base(1, {}));
     const IndexExpr row = vars.AddVar("r", space_.n, kInvariant);
     const std::string sweeps = Sweeps(shape, row * space_.inner, row, "");
-    std::string declare, finish;
+    std::string declare, add, declare_lanes, finish;
     for (size_t k = 0; k < parts_.column_folds.size(); ++k) {
       Node* f = parts_.column_folds[k];
-      const std::string g = StrCat("g", k), op = FoldOp(*f), out = args_.Write(f->result());
-      declare += StrCat(ComputeCType(f->type().dtype), " ", g, "[", shape.k, "][", shape.v, "];\n",
+      const std::string g = StrCat("g", k), h = StrCat("h", k), op = FoldOp(*f), out = args_.Write(f->result());
+      const std::string type = ComputeCType(f->type().dtype);
+      const std::string to = StrCat(out, " + (idx_t)blockIdx.x * ", space_.inner);
+      const bool partial = shape.k * shape.p * shape.v > space_.inner;
+      declare += StrCat(type, " ", g, "[", shape.k, "][", shape.v, "];\n",
                         Unrolled("c", shape.k, Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::identity();\n"))));
-      finish += Unrolled("c", shape.k, StoreColumns(op, shape.p, shape.v, g + "[c]", StrCat("c * ", shape.p * shape.v), space_.inner,
-                                                    shape.k * shape.p * shape.v > space_.inner,
-                                                    StrCat(out, " + (idx_t)blockIdx.x * ", space_.inner)));
+      if (at_once == 1) {
+        finish += Unrolled("c", shape.k, StoreColumns(op, shape.p, shape.v, g + "[c]", StrCat("c * ", shape.p * shape.v), space_.inner,
+                                                      partial, to));
+        continue;
+      }
+      const std::string shapes = StrCat("<", op, ", ", shape.p, ", ", shape.v, ", ", at_once, ">(");
+      declare_lanes += StrCat(type, " ", h, "[", lanes, "];\n",
+                              Unrolled("q", lanes, StrCat(h, "[q] = ", op, "::identity();\n")));
+      add += StrCat("st_add_columns", shapes, g, "[0], ", h, ", t, y);\n");
+      finish += StrCat("{\n  const auto total = st_fold_added_columns", shapes, h, ", t, y);\n  const idx_t j = y * ", shape.p,
+                       " + t;\n  if (j < ", space_.inner, ") st_put(", to, " + j, total);\n}\n");
     }
-    std::string head = StrCat("const idx_t i8 = i * 8 + y, r", may_be_dead_ ? "0" : "", " = (idx_t)blockIdx.x * ", space_.chunk, " + i8;\n");
+    std::string head = StrCat("const idx_t i8 = i * ", shape.y, " + y, r", may_be_dead_ ? "0" : "", " = (idx_t)blockIdx.x * ", space_.chunk, " + i8;\n");
     if (may_be_dead_) {
       head += StrCat("const bool live = i8 < ", space_.chunk, " && r0 < ", space_.n, ";\nconst idx_t r = live ? r0 : ", space_.n - 1, ";\n");
     }
-    return Indent(StrCat(Threads(shape), declare, "for (int i = 0; i < ", rows, "; ++i) {\n", Indent(head + sweeps, 2), "}\n", finish), 2);
+    if (at_once > 1) head = declare + head;
+    return Indent(StrCat(Threads(shape), at_once > 1 ? declare_lanes : declare, "for (int i = 0; i < ", rows, "; ++i) {\n",
+                         Indent(head + sweeps + add, 2), "}\n", finish), 2);
   }
 
   // Combines the block's column lanes and stores one column a thread: `first` + y * P + t of `count`.
@@ -327,8 +356,12 @@ class CudaWriter {
   }
 
   std::string Columns() {
-    const int64_t v = Vector({space_.inner}), tile = 32 * v;
-    const int64_t tiles = (space_.inner + tile - 1) / tile, chunks = space_.chunks();
+    const int64_t chunks = space_.chunks();
+    const auto tiles_of = [&](int64_t v) { return (space_.inner + 32 * v - 1) / (32 * v); };
+    int64_t v = Vector({space_.inner});
+    // Narrower vectors, and more of them at once, where there would be few blocks.
+    while (v > 2 && tiles_of(v) * chunks * space_.outer < kManyBlocks) v /= 2;
+    const int64_t tile = 32 * v, tiles = tiles_of(v);
     grid_ = tiles * chunks * space_.outer;
     block_ = 256;
     IndexSpace& vars = emitter_.vars();
@@ -352,7 +385,7 @@ class CudaWriter {
                              StrCat(args_.Write(fold->result()), " + ((idx_t)o * ", chunks, " + b) * ", space_.inner));
     }
     const std::string invariant = emitter_.TakeEarlyInvariant() + emitter_.TakeInvariant();
-    const int64_t ahead = Ahead((space_.chunk + 7) / 8, 0);
+    const int64_t ahead = Ahead((space_.chunk + 7) / 8, 0, grid_ <= 2 * kManyBlocks ? 8 : kChunksAhead);
     const bool whole = space_.inner % tile == 0;
     std::string count = space_.n % space_.chunk == 0 ? StrCat(space_.chunk)
                         : StrCat("(b + 1 < ", chunks, " ? ", space_.chunk, " : ", space_.n - (chunks - 1) * space_.chunk, ")");

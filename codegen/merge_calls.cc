@@ -186,7 +186,8 @@ MergeNeeds NeedsOf(const std::string& body, Language language, const KernelCall&
   }
   // A second parallel loop would need the first one's results.
   needs.merges = language == Language::kCuda || Count(body, "#pragma omp parallel") <= 1;
-  needs.mixes = language == Language::kCuda && call.block <= kMixedBlock && body.find("__shared__") == body.npos;
+  needs.mixes = language == Language::kCuda && call.block <= kMixedBlock && body.find("__shared__") == body.npos &&
+                body.find("st_add_columns") == body.npos;
   for (size_t at = 0; (at = body.find(kColumns, at)) != body.npos;) {  // "st_fold_columns<op, P, V>("
     at += kColumns.size();
     const std::string arguments = body.substr(at, body.find(">(", at) - at);

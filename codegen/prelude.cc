@@ -654,6 +654,41 @@ ST_FN T st_fold_columns(const T (&x)[V], int t, int y) {
   for (int k = 0; k < 8; ++k) w[k] = parts[k][V == 8 || column < P * V ? column : 0];
   return st_fold_vector<Op>(w);
 }
+
+// For 8 * U thread rows, of which row y holds x[V] of element y / 8 of column lane y % 8: adds U elements
+// to each lane, in their order. h is of the lanes y * P + t + q * threads of all 8 * P * V.
+template <typename Op, int P, int V, int U, typename T, int Q>
+ST_FN void st_add_columns(const T (&x)[V], T (&h)[Q], int t, int y) {
+  __shared__ __align__(16) T parts[8 * U][P * V];
+  __syncthreads();
+#pragma unroll
+  for (int v = 0; v < V; ++v) parts[y][t * V + v] = x[v];
+  __syncthreads();
+#pragma unroll
+  for (int q = 0; q < Q; ++q) {
+    const int item = q * (8 * U * P) + y * P + t, lane = item / (P * V), column = item % (P * V);
+    if (U > V && lane >= 8) continue;
+#pragma unroll
+    for (int u = 0; u < U; ++u) h[q] = Op::of(h[q], parts[u * 8 + lane][column]);
+  }
+}
+// Combines those lanes: thread y * P + t gets the result of column y * P + t, if there is one.
+template <typename Op, int P, int V, int U, typename T, int Q>
+ST_FN T st_fold_added_columns(const T (&h)[Q], int t, int y) {
+  __shared__ T parts[8][P * V];
+  __syncthreads();
+#pragma unroll
+  for (int q = 0; q < Q; ++q) {
+    const int item = q * (8 * U * P) + y * P + t;
+    if (U <= V || item < 8 * P * V) parts[item / (P * V)][item % (P * V)] = h[q];
+  }
+  __syncthreads();
+  const int column = y * P + t;
+  T w[8];
+#pragma unroll
+  for (int k = 0; k < 8; ++k) w[k] = parts[k][column < P * V ? column : 0];
+  return st_fold_vector<Op>(w);
+}
 )";
 
 }  // namespace
