@@ -6,6 +6,7 @@
 #include "runtime/cuda/kernels/sources.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/cuda/segment_sum.h"
+#include "runtime/cuda/short_attention.h"
 #include "runtime/cuda/sort.h"
 #include "runtime/kernel_cache.h"
 
@@ -87,12 +88,15 @@ class CopyStep : public CudaStep {
 StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, KernelCache& cache)
     : plan_(plan), options_(options), kernels_(plan.kernels.size()) {
   // Everything that has to be compiled, at once; the plan's own binaries come first in `modules_`.
-  std::set<std::string> segment_sources;
+  std::set<std::string> segment_sources, attention_sources;
   bool sorts = false, clears = false;
   for (const Program& program : plan.programs) {
     for (const PlanStep& step : program.steps) {
       sorts |= std::holds_alternative<SortCall>(step.work);
-      if (const auto* call = std::get_if<AttentionCall>(&step.work)) clears |= NeedsClear(*call);
+      if (const auto* call = std::get_if<AttentionCall>(&step.work)) {
+        clears |= NeedsClear(*call);
+        if (IsShortAttention(*call, options.sm)) attention_sources.insert(ShortAttentionSourceFor(*call));
+      }
       if (const auto* call = std::get_if<SegmentSumCall>(&step.work)) {
         sorts = true;
         segment_sources.insert(SegmentSumSourceFor(*call, NameOf(program, step)));
@@ -111,6 +115,7 @@ StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, Ke
   if (sorts) sources.push_back({"sort", kSortSource});
   if (clears) sources.push_back({"attention_clear", kAttentionClearSource});
   for (const std::string& source : segment_sources) sources.push_back({"segment_sum", source});
+  for (const std::string& source : attention_sources) sources.push_back({"short_attention", source});
 
   const std::vector<std::vector<char>> cubins = CompileCudaCached(sources, options.sm, cache);
   const auto waits = [&](const std::string& source) {
@@ -126,6 +131,9 @@ StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, Ke
   if (clears) clear_.emplace(cubins[next++], "attention_clear", waits(kAttentionClearSource));
   for (const std::string& source : segment_sources) {
     segment_.emplace(source, CudaLibrary(cubins[next++], "segment_sum", waits(source)));
+  }
+  for (const std::string& source : attention_sources) {
+    attention_.emplace(source, CudaLibrary(cubins[next++], "short_attention", waits(source)));
   }
 }
 
@@ -184,6 +192,9 @@ CudaStepPtr StepBuilder::Build(const Program& program, const PlanStep& step, con
       return b.lt().Prepare(call, spaces, own, name);
     }
     CudaStepPtr operator()(const AttentionCall& call) const {
+      if (IsShortAttention(call, b.options_.sm)) {
+        return PrepareShortAttention(call, spaces, b.attention_.at(ShortAttentionSourceFor(call)), name);
+      }
       CudaStepPtr step = b.cudnn().Prepare(call, spaces, name);
       if (!NeedsClear(call)) return step;
       return ClearAfter(std::move(step), call, spaces, *b.clear_);

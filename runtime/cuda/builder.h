@@ -58,7 +58,7 @@ class StepBuilder {
   std::vector<CudaKernel> kernels_;                           // by the plan's numbers; null until asked
   std::set<std::tuple<int64_t, int64_t, int64_t>> prepared_;  // kernel, threads, shared bytes
   std::optional<CudaLibrary> sort_, clear_;
-  std::map<std::string, CudaLibrary> segment_;  // by source
+  std::map<std::string, CudaLibrary> segment_, attention_;  // by source
   std::unique_ptr<CublasLt> lt_;
   std::unique_ptr<CudnnAttention> cudnn_;
 };

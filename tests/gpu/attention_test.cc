@@ -49,6 +49,12 @@ std::vector<AttentionCase> Cases() {
   offset.t = 64, offset.s = 192, offset.q_offset = 128, offset.causal = true;
   AttentionCase& wide = add("head 128");
   wide.d = 128, wide.causal = true, wide.h = 2, wide.g = 1;
+  AttentionCase& small = add("short, head 32");
+  small.b = 8, small.h = small.g = 4, small.d = 32, small.causal = small.packed = true;
+  AttentionCase& part = add("short, 80 rows of 16");
+  part.t = part.s = 80, part.d = 16, part.h = part.g = 3, part.causal = true;
+  AttentionCase& few = add("short, 16 rows");
+  few.t = few.s = 16, few.d = 48, few.h = few.g = 2, few.dtype = DType::kF16;
   AttentionCase& loose = add("not deterministic");
   loose.deterministic = false, loose.causal = true;
   return cases;
@@ -128,7 +134,7 @@ TEST(Attention, says_why_it_is_refused) {
 TEST(Attention, that_wants_more_scratch_than_the_plan_has_is_an_error_at_load) {
   STATOR_NEEDS_ATTENTION(target);
   AttentionCase c;
-  c.causal = true;
+  c.causal = true, c.t = c.s = 256;
   const auto built = BuildAttention(c, *target);
   PlanStep& last = built->plan.plan.programs[0].steps.back();
   std::get<AttentionCall>(last.work).workspace_bytes = 256;

@@ -21,6 +21,13 @@ TEST_P(BuiltinKernels, segment_sum_compiles) {
   EXPECT_FALSE(CompileCuda(source, GetParam(), "segment_sum").empty());
 }
 
+TEST_P(BuiltinKernels, short_attention_compiles) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    const std::string source = ShortAttentionSource(dtype, 128, 32, dtype == DType::kBF16);
+    EXPECT_FALSE(CompileCuda(source, GetParam(), "short_attention").empty());
+  }
+}
+
 TEST_P(BuiltinKernels, attention_clear_compiles) {
   EXPECT_FALSE(CompileCuda(kAttentionClearSource, GetParam(), "attention_clear").empty());
 }
@@ -43,6 +50,7 @@ TEST(BuiltinKernelSources, wait_for_what_is_ahead) {
   EXPECT_TRUE(EveryKernelWaits(kSortSource));
   EXPECT_TRUE(EveryKernelWaits(kAttentionClearSource));
   EXPECT_TRUE(EveryKernelWaits(SegmentSumSource(DType::kF32, DType::kF32, DType::kI32, 4)));
+  EXPECT_TRUE(EveryKernelWaits(ShortAttentionSource(DType::kBF16, 64, 64, true)));
   EXPECT_FALSE(EveryKernelWaits(std::string(kSortSource) + "extern \"C\" __global__ void k() {}\n"));
   EXPECT_FALSE(EveryKernelWaits("extern \"C\" __global__ void k() {}\n"));
 }
