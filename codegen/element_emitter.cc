@@ -102,6 +102,7 @@ void ElementEmitter::BeginSweep() {
     return entry.second.depth != kInvariant && !entry.second.kept;
   });
   vars_.ForgetNamed(kChunkDepth);
+  for (const auto& [key, text] : packed_) memo_[key] = {text, kLaneDepth, true, false};
 }
 
 namespace {
@@ -200,12 +201,26 @@ std::string ElementEmitter::EmitNode(Value v, const IndexExpr& at, int* depth) {
   }
   const std::string type = ComputeCType(v.dtype());
   const bool keep = options_.keep && *depth == kLaneDepth && IsExpensive(node) && guards_.empty();
+  // To widen a rounded result costs less than to compute it again from its operands.
+  const bool pack = options_.pack && *depth == kLaneDepth && IsFloat(v.dtype()) && ByteWidth(v.dtype()) == 2 && guards_.empty();
+  if (!keep && pack) return Pack(v, at, ScalarText(node, operands));
   if (!keep) return Variable(*depth, type, ScalarText(node, operands));
   const std::string name = NewName("s");
   kept_ += StrCat(type, " ", name, options_.kept_extent, ";\n");
   AddLine(*depth, StrCat(name, options_.lane_index, " = ", ScalarText(node, operands), ";"));
   last_early_ = false;
   return StrCat(name, options_.lane_index);
+}
+
+std::string ElementEmitter::Pack(Value v, const IndexExpr& at, const std::string& text) {
+  const std::string type = ComputeCType(v.dtype()), x = Variable(kLaneDepth, type, text);
+  const std::string name = NewName("s"), lanes = NewName("o");
+  kept_ += StrCat("st_vec<", StorageCType(v.dtype()), ", ", options_.vector, "> ", name, options_.slots, ";\n");
+  AddLine(kChunkDepth, StrCat(type, " ", lanes, "[", options_.vector, "];"));
+  AddLine(kLaneDepth, StrCat(lanes, "[v] = ", x, ";"));
+  after_lane_ += StrCat("st_put_lanes(", name, options_.slot, ", ", lanes, ");\n");
+  packed_[KeyOf(v, vars_.Text(at), {})] = StrCat(name, options_.slot, "[v]");
+  return x;
 }
 
 // Whether this lane's position is the one that the vector looks for: a comparison with a literal, once
@@ -455,11 +470,16 @@ void ElementEmitter::Store(Value v, const IndexExpr& at, const std::string& text
   const std::string pointer = args_.Write(v);
   const int depth = vars_.Depth(at);
   if (options_.language == Language::kCuda && depth == kLaneDepth && IsVector(at)) {
+    const auto start = [&] { return StrCat("st_store<", options_.vector, ">(", pointer, " + ", vars_.Text(WithoutLane(at)), ", "); };
+    for (const auto& [key, packed] : packed_) {
+      if (packed != text) continue;
+      after_lane_ += StrCat(start(), text.substr(0, text.size() - 3), ");\n");  // without "[v]"
+      return;
+    }
     const std::string name = NewName("o"), type = ComputeCType(v.dtype());
     AddLine(kChunkDepth, StrCat(type, " ", name, "[", options_.vector, "];"));
     AddLine(kLaneDepth, StrCat(name, "[v] = ", text, ";"));
-    after_lane_ += StrCat("st_store<", options_.vector, ">(", pointer, " + ", vars_.Text(WithoutLane(at)),
-                          ", ", name, ");\n");
+    after_lane_ += StrCat(start(), name, ");\n");
     return;
   }
   AddLine(depth, StrCat("st_put(", pointer, " + (", vars_.Text(at), "), ", text, ");"));

@@ -54,6 +54,7 @@ class ElementEmitter {
     // `keep` they outlive the sweep, but for what all rows read alike.
     bool early = false;
     std::string slot, slots;
+    bool pack = false;         // narrow results are kept for later sweeps, packed as they are stored
     int chunk_var = -1;        // index of the variable that counts a row's vectors
     // Rows that are too long for registers: bytes of shared memory that may hold the first chunks of
     // `shared_threads` vectors each, for later sweeps.
@@ -65,6 +66,8 @@ class ElementEmitter {
   void SetOptions(Options options) { options_ = std::move(options); }
   // Whether a later sweep may read again what is loaded now (`shared_bytes`).
   void ShareLoads(bool share) { options_.share = share; }
+  // Whether a later sweep may read again what is computed now (`pack`).
+  void PackResults(bool pack) { options_.pack = pack; }
   IndexSpace& vars() { return vars_; }
 
   // The C text (a variable or literal in the compute type) of `v` at row-major position `at`.
@@ -105,6 +108,8 @@ class ElementEmitter {
   std::string EmitLaneTest(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitLoad(Value base, const IndexExpr& at, int* depth);
   std::string EmitVectorLoad(Value base, const IndexExpr& at);
+  // Emits `text` and keeps it, packed, for later sweeps. The text of this sweep.
+  std::string Pack(Value v, const IndexExpr& at, const std::string& text);
   std::string SharedLoad(Value base, const IndexExpr& start, const std::string& target, const std::string& load);
   std::string EmitConcat(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitPad(const Node& node, const IndexExpr& at, int* depth);
@@ -139,6 +144,7 @@ class ElementEmitter {
   std::map<std::string, Shared> shared_;  // by what was loaded
   std::string shared_declarations_;
   std::vector<std::string> kept_vectors_;
+  std::map<std::string, std::string> packed_;  // by key, the text of a narrow result in later sweeps
   std::set<std::string> late_;  // variables of positions that are computed
   struct Known {
     std::string text;

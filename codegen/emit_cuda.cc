@@ -180,6 +180,7 @@ class CudaWriter {
       emitter_.BeginSweep();
       const bool last = s + 1 == parts_.sweeps;
       emitter_.ShareLoads(!last);
+      emitter_.PackResults(keep && !last && shape.v > 1);
       const int64_t bytes = emitter_.early_bytes();
       const size_t kept_before = emitter_.kept_vectors().size();
       std::string declare, lanes, combine, finish;

@@ -563,6 +563,11 @@ template <int V, typename T, typename C> ST_FN void st_store(T* p, const C (&x)[
 #pragma unroll
   for (int i = 0; i < u.words; ++i) reinterpret_cast<W*>(p)[i] = u.w[i];
 }
+template <int V, typename T> ST_FN void st_store(T* p, const st_vec<T, V>& u) {
+  typedef typename st_vec<T, V>::W W;
+#pragma unroll
+  for (int i = 0; i < u.words; ++i) reinterpret_cast<W*>(p)[i] = u.w[i];
+}
 // Words i, i + 1, ... of the stream, `i` a multiple of 4.
 template <int V>
 ST_FN void st_random_lanes(unsigned k0, unsigned k1, unsigned long long i, unsigned stream, unsigned step,

@@ -72,6 +72,18 @@ TEST(EmittedText, begins_every_kernel_with_the_wait) {
   }
 }
 
+// What a bias makes of x is rounded once and kept, packed, for the later sweeps and the store.
+TEST(EmittedText, computes_rounded_results_once) {
+  const std::string text = EmitCuda(R"(graph @f(%x: bf16[512,1536], %b: bf16[1536]) -> (bf16[512,1536], bf16[512,1536]) {
+  %0 = broadcast(%b) {shape=[512,1536]} : bf16[512,1536]
+  %1 = add(%x, %0) : bf16[512,1536]
+  %2, %3, %4 = layer_norm(%1) : bf16[512,1536], f32[512,1], f32[512,1]
+  return %1, %2
+})");
+  EXPECT_EQ(Count(text, "st_load<8>("), 2);
+  EXPECT_EQ(Count(text, "st_put_lanes("), 1);
+}
+
 // A literal without a suffix is a double, and arithmetic with it runs at a fraction of the speed.
 TEST(EmittedText, has_no_doubles_in_f32_and_bf16_models) {
   const std::regex literal(R"((^|[^\w.])(\d+\.\d*|\.\d+|\d+\.?\d*[eE][+-]?\d+)([eE][+-]?\d+)?(?![\w.]))");
