@@ -64,13 +64,13 @@ bool IsKernel(const Group& group) {
 
 // The text of each group that is a kernel. It depends on the group alone, so that threads share the
 // work.
-std::vector<EmittedKernel> EmitKernels(const std::vector<Group>& groups, Language language) {
+std::vector<EmittedKernel> EmitKernels(const std::vector<Group>& groups, const PlanBuilder& builder) {
   std::vector<EmittedKernel> kernels(groups.size());
   ParallelFor(groups.size(), [&](size_t i) {
     if (!IsKernel(groups[i])) return;
     const Node* head = HeadOf(groups[i]);
-    kernels[i] = head->op_class() == OpClass::kScan ? EmitScan(*head, language)
-                                                    : EmitRegion(groups[i].nodes, language);
+    kernels[i] = head->op_class() == OpClass::kScan ? EmitScan(*head, builder.language())
+                                                    : EmitRegion(groups[i].nodes, builder.language(), builder.limits());
   });
   return kernels;
 }
@@ -105,7 +105,7 @@ Plan BuildPlan(const std::vector<ProgramGraph>& programs, const Target& target,
   for (const ProgramGraph& p : programs) {
     const std::vector<Group> groups = GroupsOf(*p.graph);
     builder.BeginProgram(p.name, *p.graph, groups.size());
-    const std::vector<EmittedKernel> kernels = EmitKernels(groups, builder.language());
+    const std::vector<EmittedKernel> kernels = EmitKernels(groups, builder);
     for (size_t i = 0; i < groups.size(); ++i) AddGroup(builder, groups[i], kernels[i]);
     builder.EndProgram();
   }

@@ -294,21 +294,29 @@ std::string ElementEmitter::EmitVectorLoad(Value base, const IndexExpr& at) {
   const bool early = options_.early && IsEarly(start) && (own || !options_.keep);
   const bool keep = options_.keep && own && depth == kChunkDepth && (early || guards_.empty());
   const std::string type = StrCat("st_vec<", StorageCType(base.dtype()), ", ", options_.vector, ">");
-  const std::string name = NewName(keep ? "s" : "l");
+  const bool alike = options_.place && !own && depth == kChunkDepth && guards_.empty() && IsEarly(start);
+  const bool place = alike || (options_.place && keep && early);
+  const std::string name = NewName(keep || alike ? "s" : "l");
   const bool slots = keep || (early && depth == kChunkDepth);
-  const std::string target = slots ? StrCat(name, options_.slot) : name;
+  const std::string target = slots && !place ? StrCat(name, options_.slot) : name;
   const std::string declaration = StrCat(type, " ", name, slots ? options_.slots : "", ";");
-  if (slots) {
+  if (place) {
+    placed_vectors_.push_back({name, StrCat(StorageCType(base.dtype()), ", ", options_.vector), options_.vector * ByteWidth(base.dtype()), alike});
+  } else if (slots) {
     (early ? early_declarations_ : kept_) += declaration + '\n';
   } else {
     AddLoadLine(depth, early, declaration);
   }
-  if (keep) kept_vectors_.push_back(name);
+  if (keep && !place) kept_vectors_.push_back(name);
   if (early && depth == kChunkDepth) early_bytes_ += options_.vector * ByteWidth(base.dtype());
   std::string load = StrCat("st_load<", options_.vector, ">(", args_.Read(base), " + ", vars_.Text(start), ", ", target, ");");
   if (early && own && slots && !keep && guards_.empty()) load = SharedLoad(base, start, target, load);
   const std::string guard = GuardText();
-  AddLoadLine(depth, early, guard.empty() ? load : StrCat("if (", guard, ") ", load, " else ", target, ".clear();"));
+  if (alike) {
+    alike_loads_ += load + '\n';
+  } else {
+    AddLoadLine(depth, early, guard.empty() ? load : StrCat("if (", guard, ") ", load, " else ", target, ".clear();"));
+  }
   last_early_ = true;
   return base.dtype() == DType::kBool ? StrCat("(", target, "[v] != 0)") : StrCat(target, "[v]");
 }

@@ -54,6 +54,9 @@ class ElementEmitter {
     // `keep` they outlive the sweep, but for what all rows read alike.
     bool early = false;
     std::string slot, slots;
+    // CUDA: the caller has places for vectors that are kept and for those that all rows read alike; they
+    // are named without a slot (`placed_vectors`).
+    bool place = false;
     bool pack = false;         // narrow results are kept for later sweeps, packed as they are stored
     int chunk_var = -1;        // index of the variable that counts a row's vectors
     // Rows that are too long for registers: bytes of shared memory that may hold the first chunks of
@@ -95,6 +98,14 @@ class ElementEmitter {
   std::string TakeEarlyDeclarations() { return std::exchange(early_declarations_, {}); }
   // Bytes that a thread's early loads of one chunk bring.
   int64_t early_bytes() const { return early_bytes_; }
+  // Loads of what all rows read alike, with `place`.
+  std::string TakeAlikeLoads() { return std::exchange(alike_loads_, {}); }
+  struct PlacedVector {
+    std::string name, type;  // type: "st_bf16, 8"
+    int64_t bytes;
+    bool alike;  // the same for all rows
+  };
+  const std::vector<PlacedVector>& placed_vectors() const { return placed_vectors_; }
   std::string TakeSharedDeclarations() { return std::exchange(shared_declarations_, {}); }
   // Arrays of vectors kept between sweeps.
   const std::vector<std::string>& kept_vectors() const { return kept_vectors_; }
@@ -136,6 +147,8 @@ class ElementEmitter {
   IndexSpace vars_;
   std::string streams_[3], after_lane_, kept_;
   std::string early_[2], early_declarations_;
+  std::string alike_loads_;
+  std::vector<PlacedVector> placed_vectors_;
   int64_t early_bytes_ = 0;
   struct Shared {
     std::string name;

@@ -6,7 +6,16 @@
 // registers are loaded whole, packed as stored, ahead of the first sweep; other loops load several
 // chunks or rows, then compute and store them. A store may overwrite what the same thread loaded from
 // the same place, never what another one has still to load, so that loads may pass stores.
+//
+// Rows that are folded along columns too come one after the other. Copies to shared memory bring the next
+// ones meanwhile, to places that only the thread itself reads (a ring), so that registers are free for the
+// columns' sums. Threads for all kColumnLanes lanes would leave a thread too few of them: a row of threads
+// folds some lanes in turn, and what waits for its neighbour in the tree stays in shared memory.
+// (Over 600 lines, because rings and plain loops share the sweeps.)
 #include <algorithm>
+#include <bit>
+#include <cctype>
+#include <set>
 
 #include "codegen/emit_region.h"
 #include "codegen/scalar.h"
@@ -24,13 +33,19 @@ constexpr int64_t kBytesAhead = 128;   // a thread's loads under way
 constexpr int64_t kChunksAhead = 4;
 constexpr int64_t kManyBlocks = 128;  // about the multiprocessors of a large GPU
 
+constexpr int64_t kRingRows = 2;        // a row of threads' rows under way
+constexpr int64_t kRingThreads = 512;   // of a multiprocessor: 128 registers each
+constexpr int64_t kColumnRegisters = 72;  // for columns' sums, of those
+constexpr int64_t kManyChunks = 64;     // enough for a ring: blocks for half of the multiprocessors
+
 struct RowShape {
   int64_t v = 1, p = 32, k = 1, g = 1, y = 1;  // see the file's head
 };
 
 class CudaWriter {
  public:
-  explicit CudaWriter(const RegionParts& parts) : parts_(parts), space_(parts.space), emitter_(args_) {
+  CudaWriter(const RegionParts& parts, const CudaLimits& limits, bool ring)
+      : parts_(parts), space_(parts.space), limits_(limits), ring_(ring), emitter_(args_) {
     for (const Node* n : parts.inside) {
       Note(n->type().dtype);
       for (const Value& v : n->operands()) {
@@ -39,13 +54,16 @@ class CudaWriter {
     }
   }
 
+  // False after Write() when the region does not fit a ring.
+  bool fits() const { return fits_; }
+
   EmittedKernel Write() {
     std::string body;
     switch (space_.kind) {
       case SpaceKind::kPointwise: body = Pointwise(); break;
       case SpaceKind::kRow: body = Rows(); break;
       case SpaceKind::kColumn: body = Columns(); break;
-      case SpaceKind::kRowColumn: body = RowColumns(); break;
+      case SpaceKind::kRowColumn: body = ring_ ? RingRowColumns() : RowColumns(); break;
     }
     EmittedKernel kernel;
     const std::string bounds = blocks_ > 1 ? StrCat(block_, ", ", blocks_) : StrCat(block_);
@@ -55,6 +73,7 @@ class CudaWriter {
     kernel.args = args_.values(), kernel.writes = args_.writes();
     kernel.grid = grid_;
     kernel.block = block_;
+    kernel.shared_bytes = static_cast<int>(shared_bytes_);
     return kernel;
   }
 
@@ -147,10 +166,14 @@ class CudaWriter {
     const int64_t vectors = (n + s.v - 1) / s.v;
     s.p = n <= kRowLanes ? std::min<int64_t>(32, BitCeil(vectors)) : std::min<int64_t>(kRowLanes / s.v, 256);
     if (space_.kind == SpaceKind::kRowColumn) s.p = std::clamp<int64_t>(s.p, 4, 128);  // whole warps of 8 rows
-    s.k = (n + s.p * s.v - 1) / (s.p * s.v);
-    s.g = std::min(kRowLanes / (s.p * s.v), BitCeil(s.k));
+    SetChunks(&s);
     s.y = space_.kind == SpaceKind::kRowColumn ? 8 : s.p <= 32 ? kBlock / s.p : 1;
     return s;
+  }
+
+  void SetChunks(RowShape* s) const {
+    s->k = (space_.row_length() + s->p * s->v - 1) / (s->p * s->v);
+    s->g = std::min(kRowLanes / (s->p * s->v), BitCeil(s->k));
   }
 
   // The sweeps over one row of threads; variables t, y, live, r are defined.
@@ -164,6 +187,8 @@ class CudaWriter {
     ElementEmitter::Options o = Base(shape.v, lane);
     if (!chunk.terms.empty()) o.chunk_var = chunk.terms[0].first;
     o.keep = keep;
+    o.place = ring_;
+    fits_ = fits_ && (keep || !ring_);
     o.slot = keep ? "[c]" : "[u]";
     o.slots = keep ? StrCat("[", shape.k, "]") : "[ahead]";
     o.lane_index = "[c][v]";
@@ -183,8 +208,8 @@ class CudaWriter {
       emitter_.PackResults(keep && !last && shape.v > 1);
       const int64_t bytes = emitter_.early_bytes();
       const size_t kept_before = emitter_.kept_vectors().size();
-      std::string declare, lanes, combine, finish;
-      std::vector<std::pair<Value, std::string>> defined;
+      std::string declare, lanes, combine;
+      std::vector<RowTotal> totals;
       for (Node* f : parts_.row_folds[s]) {
         const std::string acc = emitter_.NewName("f"), op = FoldOp(*f), type = FoldType(*f);
         const std::string x = emitter_.Emit(f->operand(0), full);
@@ -199,10 +224,9 @@ class CudaWriter {
           const std::string slot = StrCat(acc, shape.g == 1 ? "[0]" : StrCat("[c % ", shape.g, "]"), "[v]");
           emitter_.AddLine(kLaneDepth, StrCat(slot, " = ", op, "::of(", slot, ", ", x, ");"));
         }
-        const std::string total = emitter_.NewName("x");
-        finish += StrCat("const ", ComputeCType(f->type().dtype), " ", total, " = ", op, "::result(st_fold_lanes<", op, ", ", shape.p, ", ", shape.y, ">(", acc, ", t, y));\n");
-        defined.push_back({f->result(), total});
+        totals.push_back({f->result(), op, type, acc, emitter_.NewName("x")});
       }
+      std::string finish = Totals(shape, totals);
       if (last) {
         StoreFull(emitter_, parts_, full);
         for (size_t k = 0; k < parts_.column_folds.size(); ++k) {
@@ -211,31 +235,72 @@ class CudaWriter {
           emitter_.AddLine(kLaneDepth, StrCat("g", k, "[c][v] = ", op, "::of(g", k, "[c][v], ", x, ");"));
         }
       }
-      if (keep) {  // what this sweep is the first to need is on its way while the one before combines its lanes
+      if (ring_) {
+        ring_loads_ += emitter_.TakeEarlyChunk();
+        fits_ = fits_ && emitter_.TakeEarlyDeclarations().empty();
+      } else if (keep) {  // what this sweep is the first to need is on its way while the one before combines its lanes
         const std::string loads = emitter_.TakeEarlyChunk();
         out += emitter_.TakeEarlyDeclarations();
         if (!loads.empty()) out += Chunks(shape.k, define_e + If(inside, loads));
       }
       out += finish_before;
-      if (space_.kind == SpaceKind::kRowColumn) {
+      if (space_.kind == SpaceKind::kRowColumn && !ring_) {
         for (size_t k = 0; k < kept_before; ++k) out += StrCat("st_hold(", emitter_.kept_vectors()[k], ");\n");
       }
-      out += emitter_.TakeInvariant() + emitter_.TakeKeptDeclarations() + declare;
+      std::string invariant = emitter_.TakeInvariant();
+      if (ring_ && s == 0) row_values_ = std::exchange(invariant, {});
+      out += invariant + emitter_.TakeKeptDeclarations() + declare;
       const std::string live = last && may_be_dead_ ? "live" : "";
       const std::string condition = inside.empty() || live.empty() ? inside + live : StrCat(live, " && ", inside);
       if (keep) {
-        const std::string body = If(condition, lanes + ChunkBody(shape.v) + combine);
+        const std::string text = lanes + ChunkBody(shape.v) + combine, body = If(condition, PlacedIn(text) + text);
         if (!body.empty()) out += Chunks(shape.k, define_e + body);
       } else {
         out += Stream(shape, define_e, condition, end, bytes);
       }
       finish_before = std::move(finish);
-      for (const auto& [value, text] : defined) emitter_.Define(value, row, text);
+      for (const RowTotal& t : totals) emitter_.Define(t.value, row, t.total);
     }
     out += finish_before;
     for (const Value& v : parts_.row_outputs) emitter_.Store(v, row, emitter_.Emit(v, row));
     out += If(may_be_dead_ ? "live && t == 0" : "t == 0", emitter_.TakeInvariant());
+    if (ring_) {
+      ring_loads_ = Chunks(shape.k, define_e + If(inside, Places(false) + ring_loads_));
+      alike_loads_ = emitter_.TakeAlikeLoads();
+      if (!alike_loads_.empty()) alike_loads_ = If("y == 0", Chunks(shape.k, define_e + If(inside, Places(true) + alike_loads_)));
+      return out;
+    }
     return emitter_.TakeSharedDeclarations() + emitter_.TakeEarlyInvariant() + out;
+  }
+
+  struct RowTotal {
+    Value value;
+    std::string op, type, lanes, total;
+  };
+  // Combines the lanes of a sweep's folds.
+  std::string Totals(const RowShape& shape, const std::vector<RowTotal>& totals) {
+    std::string text;
+    if (!ring_) {
+      for (const RowTotal& t : totals) {
+        text += StrCat("const auto ", t.total, " = ", t.op, "::result(st_fold_lanes<", t.op, ", ", shape.p, ", ", shape.y, ">(", t.lanes, ", t, y));\n");
+      }
+      return text;
+    }
+    std::set<std::string> ops;
+    for (const RowTotal& first : totals) {  // those with the same op at once
+      if (!ops.insert(first.op).second) continue;
+      const std::string all = emitter_.NewName("f");
+      std::string gather, results;
+      int count = 0;
+      for (const RowTotal& t : totals) {
+        if (t.op != first.op) continue;
+        gather += StrCat("st_fold_vectors<", t.op, ">(", t.lanes, ", ", all, "[", count, "]);\n");
+        results += StrCat("const ", t.type, " ", t.total, " = ", all, "[", count++, "][0];\n");
+      }
+      text += StrCat(first.type, " ", all, "[", count, "][", std::min(shape.g, shape.k), "];\n", gather, "st_fold_rows<", first.op, ", ",
+                     shape.p, ", Y>(", all, ", t, y, turn);\n", results);
+    }
+    return text;
   }
 
   // Over the chunks of a row in registers.
@@ -345,6 +410,197 @@ class CudaWriter {
                          Indent(head + sweeps + add, 2), "}\n", finish), 2);
   }
 
+  // A ring's memory: what all rows read alike, then kRingRows rows of every row of threads, then column
+  // lanes that wait for others, then where lanes meet at last.
+  int64_t PlaceBytes(int64_t bytes) const { return (bytes * vectors_ + 15) / 16 * 16; }
+  int64_t PlacedBytes(bool alike) const {
+    int64_t total = 0;
+    for (const auto& p : emitter_.placed_vectors()) total += p.alike == alike ? PlaceBytes(p.bytes) : 0;
+    return total;
+  }
+  // fn(vector, text of its place).
+  template <typename Fn>
+  void ForPlaces(const Fn& fn) const {
+    int64_t offset[2] = {0, 0};
+    for (const auto& p : emitter_.placed_vectors()) {
+      fn(p, StrCat("st_place<", p.type, ", ", vectors_, ">(", p.alike ? "st_shared" : "ring", " + ", offset[p.alike], ", e)"));
+      offset[p.alike] += PlaceBytes(p.bytes);
+    }
+  }
+  std::string Places(bool alike) const {
+    std::string text;
+    ForPlaces([&](const auto& p, const std::string& place) {
+      if (p.alike == alike) text += StrCat("const auto ", p.name, " = ", place, ";\n");
+    });
+    return text;
+  }
+  // Reads the vectors that `text` mentions.
+  std::string PlacedIn(const std::string& text) const {
+    std::string out;
+    ForPlaces([&](const auto& p, const std::string& place) {
+      if (Mentions(text, p.name)) out += StrCat("const auto ", p.name, " = ", place, ".get();\n");
+    });
+    return out;
+  }
+  static bool Mentions(const std::string& text, const std::string& name) {
+    const auto is_word = [&](size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_'); };
+    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += name.size()) {
+      if ((at == 0 || !is_word(at - 1)) && !is_word(at + name.size())) return true;
+    }
+    return false;
+  }
+  // The variables that `text` defines, a line each: types and names.
+  std::vector<std::pair<std::string, std::string>> Defined(const std::string& text) {
+    std::vector<std::pair<std::string, std::string>> out;
+    for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+      const std::string line = text.substr(at, text.find('\n', at) - at);
+      const size_t equal = line.find(" = "), space = line.rfind(' ', equal == std::string::npos ? equal : equal - 1);
+      if (line.rfind("const ", 0) != 0 || equal == std::string::npos) {
+        fits_ = false;
+        continue;
+      }
+      out.push_back({line.substr(6, space - 6), line.substr(space + 1, equal - space - 1)});
+    }
+    return out;
+  }
+
+  struct RingText {
+    std::string before, row;
+  };
+  // What goes before the loop over a row of threads' rows and what the q-th row does; `head` defines r in
+  // terms of q. What depends on the row alone (statistics of the forward pass) is computed by a lane a
+  // row, `batch` rows at a time, from what the batch before has loaded.
+  RingText RingLoop(const std::string& head, const std::string& sweeps, int64_t batch) {
+    const std::string early = emitter_.TakeEarlyInvariant();
+    std::string next, save, use, declare, spread, broadcast;
+    for (const auto& [type, name] : Defined(early)) {
+      if (!Mentions(sweeps + row_values_, name)) continue;
+      next += StrCat(type, " ", name, "n = 0;\n");
+      save += StrCat(name, "n = ", name, ";\n");
+      use += StrCat("const ", type, " ", name, " = ", name, "n;\n");
+    }
+    for (const auto& [type, name] : Defined(early + row_values_)) {
+      if (!Mentions(sweeps, name)) continue;
+      declare += StrCat(type, " ", name, "b = 0;\n");
+      spread += StrCat(name, "b = ", name, ";\n");
+      broadcast += StrCat("const ", type, " ", name, " = st_from_lane(", name, "b, q % ", batch, ");\n");
+    }
+    const auto lambda = [](const std::string& name, const std::string& parameter, const std::string& body) {
+      return StrCat("const auto ", name, " = [&](unsigned ", parameter, ") {\n", Indent(body, 2), "};\n");
+    };
+    const std::string of_lane = StrCat("const unsigned q = q0 + t % ", batch, ";\n");
+    const std::string ring = StrCat("unsigned char* const ring = st_shared + ", PlacedBytes(true), " + (y * ", kRingRows, " + q % ", kRingRows, ") * ",
+                                    PlacedBytes(false), ";\n");
+    RingText text;
+    text.before = StrCat("int turn = 0;\n(void)turn;\nunsigned q = 0;\n", next, declare);
+    if (!next.empty()) text.before += lambda("prepare", "q0", of_lane + If("q < total", head + early + save)) + "prepare(0);\n";
+    text.before += lambda("fetch", "q", If("q < total", head + ring + early + ring_loads_) + "st_commit();\n");
+    if (!alike_loads_.empty()) text.before += alike_loads_ + "st_commit();\n";
+    text.before += Unrolled("u", kRingRows, "fetch(u);\n");
+    if (!alike_loads_.empty()) text.before += StrCat("st_wait<", kRingRows, ">();\n__syncthreads();\n");
+    if (!spread.empty()) {
+      const std::string values = StrCat("{\n", Indent(of_lane + head + use + row_values_ + spread, 2), "}\n");
+      text.row = If(StrCat("q % ", batch, " == 0"), "const unsigned q0 = q;\n" + values + (next.empty() ? "" : StrCat("prepare(q0 + ", batch, ");\n")));
+    }
+    text.row += StrCat(head, ring, broadcast, "st_wait<", kRingRows - 1, ">();\n", sweeps, "fetch(q + ", kRingRows, ");\n");
+    return text;
+  }
+
+  static int Registers(const Node& fold) { return std::max(1, ByteWidth(fold.type().dtype) / 4); }
+
+  // Threads for whole warps of a row, with registers for the columns' sums.
+  RowShape ShapeOfRing() {
+    RowShape s = ShapeOfRows();
+    int64_t each = 0;  // registers of a column
+    for (const Node* f : parts_.column_folds) each += Registers(*f);
+    while (s.k * s.v * each > kColumnRegisters && s.p < 256) {
+      if (s.p * s.v >= kRowLanes) {
+        if (s.v <= 4) break;
+        s.v /= 2;
+      }
+      s.p *= 2;
+      SetChunks(&s);
+    }
+    const int64_t rows = (space_.chunk + kColumnLanes - 1) / kColumnLanes;
+    fits_ = s.p >= 32 && s.p % 32 == 0 && s.k * s.v * each <= kColumnRegisters && space_.chunks() >= kManyChunks && rows % std::min<int64_t>(rows, 32) == 0;
+    return s;
+  }
+
+  // Rows of threads and blocks on a multiprocessor, as many as the ring's memory allows.
+  void FitRing(RowShape* s, int64_t waiting) {
+    int64_t row = PlacedBytes(false) * kRingRows, meet = 0;
+    for (const Node* f : parts_.column_folds) meet = std::max(meet, 4 * Registers(*f) * s->k * s->p * s->v);  // st_store_columns
+    if (PlacedBytes(false) == 0) fits_ = false;
+    constexpr int64_t kRest = 5 << 10;  // of a block: the system's and what row folds leave for each other
+    for (s->y = std::min(kColumnLanes, kRingThreads / s->p); s->y > 0 && s->y * s->p >= 128; s->y /= 2) {
+      const int64_t levels = std::bit_width(static_cast<uint64_t>(kColumnLanes / s->y)) - 1;
+      shared_bytes_ = PlacedBytes(true) + s->y * (row + levels * waiting + meet);
+      const int64_t block = shared_bytes_ + kRest;
+      for (blocks_ = static_cast<int>(kRingThreads / (s->p * s->y)); blocks_ > 0; --blocks_) {
+        if (blocks_ * block <= limits_.shared_bytes) return;
+      }
+    }
+    s->y = 1, blocks_ = 1, fits_ = false;
+  }
+
+  std::string RingRowColumns() {
+    RowShape shape = ShapeOfRing();
+    vectors_ = space_.inner / shape.v;
+    may_be_dead_ = space_.n % space_.chunk != 0 || space_.chunk % kColumnLanes != 0;
+    IndexSpace& vars = emitter_.vars();
+    emitter_.SetOptions(Base(1, {}));
+    const IndexExpr index = vars.AddVar("r", space_.n, kInvariant);
+    const std::string sweeps = Sweeps(shape, index * space_.inner, index, "");
+    int64_t waiting = 0;  // bytes of a row of threads' column lanes
+    for (const Node* f : parts_.column_folds) waiting += PlaceBytes(4 * Registers(*f) * shape.v);
+    FitRing(&shape, waiting);
+    const int64_t serial = kColumnLanes / shape.y;  // lanes that a row of threads folds in turn
+    const int64_t each = (space_.chunks() + limits_.multiprocessors * blocks_ - 1) / (limits_.multiprocessors * blocks_);
+    grid_ = (space_.chunks() + each - 1) / each;
+    block_ = static_cast<int>(shape.p * shape.y);
+    const int64_t rows = (space_.chunk + kColumnLanes - 1) / kColumnLanes;
+
+    std::string head = StrCat("const idx_t b = (idx_t)blockIdx.x * ", each, " + q / ", rows * serial, ", i8 = q % ", rows, " * ", kColumnLanes, " + y * ", serial,
+                              " + q / ", rows, " % ", serial, ", r", may_be_dead_ ? "0" : "", " = b * ", space_.chunk, " + i8;\n");
+    if (may_be_dead_) {
+      head += StrCat("const bool live = i8 < ", space_.chunk, " && r0 < ", space_.n, ";\n(void)live;\nconst idx_t r = live ? r0 : ", space_.n - 1, ";\n");
+    }
+    const RingText loop = RingLoop(head, sweeps, std::min<int64_t>(rows, 32));
+
+    // Memory in its order: see PlaceBytes().
+    const int64_t levels = std::bit_width(static_cast<uint64_t>(serial)) - 1;
+    const int64_t wait_at = PlacedBytes(true) + PlacedBytes(false) * kRingRows * shape.y, meet = wait_at + levels * waiting * shape.y;
+    std::string declare, reset, merge, wait, finish;
+    int64_t offset = 0;
+    for (size_t k = 0; k < parts_.column_folds.size(); ++k) {
+      Node* f = parts_.column_folds[k];
+      const std::string g = StrCat("g", k), op = FoldOp(*f), type = ComputeCType(f->type().dtype), out = args_.Write(f->result());
+      const std::string place = StrCat("st_place<", type, ", ", shape.v, ", ", vectors_, ">(waiting + ", offset, ", e)"), vec = StrCat("st_vec<", type, ", ", shape.v, ">");
+      offset += PlaceBytes(4 * Registers(*f) * shape.v);
+      declare += StrCat(type, " ", g, "[", shape.k, "][", shape.v, "];\n");
+      reset += Unrolled("c", shape.k, Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::identity();\n")));
+      merge += StrCat("const ", vec, " w", k, " = ", place, ".get();\n", Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::of(w", k, ".t[v], ", g, "[c][v]);\n")));
+      wait += StrCat(vec, " w", k, ";\n", Unrolled("v", shape.v, StrCat("w", k, ".t[v] = ", g, "[c][v];\n")), place, ".put(w", k, ");\n");
+      finish += StrCat("st_store_columns<", op, ", ", shape.p, ", Y>(", g, ", t, y, st_shared + ", meet, ", ", out, " + b * ", space_.inner, ", ", space_.inner, ");\n");
+    }
+    std::string lane = StrCat(reset, "for (int i = 0; i < ", rows, "; ++i, ++q) {\n", Indent(loop.row, 2), "}\n");
+    if (serial > 1) {
+      // The tree's neighbours: lane l ends the pairs, fours, ... that its low bits of 1 count.
+      const std::string define_e = StrCat("const idx_t e = c * ", shape.p, " + t;\n"), inside = shape.k * shape.p > vectors_ ? StrCat("e < ", vectors_) : "";
+      const auto chunks = [&](const std::string& text) { return Chunks(shape.k, define_e + If(inside, text)); };
+      lane += StrCat("unsigned char* waiting = st_shared + ", wait_at, " + y * ", levels * waiting, ";\nfor (int s = l; s & 1; s >>= 1) {\n",
+                     Indent(chunks(merge), 2), "  waiting += ", waiting, ";\n}\n", If(StrCat("l < ", serial - 1), chunks(wait)));
+      lane = StrCat("for (int l = 0; l < ", serial, "; ++l) {\n", Indent(lane, 2), "}\n");
+    }
+    const int64_t last = space_.chunks() - (grid_ - 1) * each;
+    const std::string count = last == each ? StrCat(each) : StrCat("blockIdx.x + 1 < ", grid_, " ? ", each, " : ", last);
+    // Rows of threads are turned against each other, so that a row's emptier warps share no scheduler.
+    return Indent(StrCat("constexpr int Y = ", shape.y, ";\nconst int y = threadIdx.x / ", shape.p, ", t = (threadIdx.x + 32 * y) % ", shape.p,
+                         ";\nextern __shared__ __align__(16) unsigned char st_shared[];\nconst int count = ", count, ";\nconst unsigned total = count * ", rows * serial, ";\n",
+                         loop.before, declare, "for (int m = 0; m < count; ++m) {\n",
+                         Indent(StrCat(lane, "const idx_t b = (idx_t)blockIdx.x * ", each, " + m;\n", finish), 2), "}\n"), 2);
+  }
+
   // Combines the block's column lanes and stores one column a thread: `first` + y * P + t of `count`.
   static std::string StoreColumns(const std::string& op, int64_t p, int64_t v, const std::string& lanes, const std::string& first,
                                   int64_t count, bool partial, const std::string& out) {
@@ -405,6 +661,8 @@ class CudaWriter {
 
   const RegionParts& parts_;
   const RegionSpace& space_;
+  const CudaLimits& limits_;
+  const bool ring_;
   KernelArgs args_;
   ElementEmitter emitter_;
   int narrowest_ = 8;
@@ -412,10 +670,32 @@ class CudaWriter {
   int block_ = kBlock;
   int blocks_ = 1;            // at once on a multiprocessor, at least
   bool may_be_dead_ = false;  // some threads of the last block have no row
+  bool fits_ = true;
+  int64_t shared_bytes_ = 0;
+  int64_t vectors_ = 0;  // of a ring's row
+  std::string ring_loads_, alike_loads_, row_values_;  // of a ring; row_values_: what the row alone decides
 };
 
 }  // namespace
 
-EmittedKernel EmitCuda(const RegionParts& parts) { return CudaWriter(parts).Write(); }
+CudaLimits LimitsOf(int sm) {
+  switch (sm) {
+    case 80: return {164 << 10, 108};
+    case 86: return {100 << 10, 82};
+    case 89: return {100 << 10, 128};
+    case 90: return {228 << 10, 132};
+    case 100: return {228 << 10, 148};
+    default: return {100 << 10, 108};
+  }
+}
+
+EmittedKernel EmitCuda(const RegionParts& parts, const CudaLimits& limits) {
+  if (parts.space.kind == SpaceKind::kRowColumn) {
+    CudaWriter writer(parts, limits, /*ring=*/true);
+    const EmittedKernel kernel = writer.Write();
+    if (writer.fits()) return kernel;
+  }
+  return CudaWriter(parts, limits, /*ring=*/false).Write();
+}
 
 }  // namespace stator

@@ -101,9 +101,9 @@ void StoreFull(ElementEmitter& emitter, const RegionParts& parts, const IndexExp
   }
 }
 
-EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language) {
+EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language, const CudaLimits& limits) {
   const RegionParts parts = AnalyzeRegion(nodes);
-  return language == Language::kCpp ? EmitCpp(parts) : EmitCuda(parts);
+  return language == Language::kCpp ? EmitCpp(parts) : EmitCuda(parts, limits);
 }
 
 }  // namespace stator

@@ -18,12 +18,21 @@ struct EmittedKernel {
   std::vector<bool> writes;   // which of them the kernel writes
   int64_t grid = 1;           // blocks (CUDA)
   int block = 1;              // threads a block (CUDA)
+  int shared_bytes = 0;       // dynamic shared memory a block (CUDA)
 };
+
+// What kernels are shaped for.
+struct CudaLimits {
+  int64_t shared_bytes = 0;  // shared memory of a multiprocessor; 1 KiB a block is not the program's
+  int64_t multiprocessors = 1;
+};
+// Of a usual device of compute capability `sm`: 90.
+CudaLimits LimitsOf(int sm);
 
 // Stands for the kernel's name in `body`, so that equal kernels have equal text.
 inline constexpr std::string_view kKernelName = "@KERNEL@";
 
-EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language);
+EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language, const CudaLimits& limits);
 // One scan node.
 EmittedKernel EmitScan(const Node& node, Language language);
 
@@ -49,7 +58,7 @@ std::string FoldOp(const Node& fold);
 std::string FoldType(const Node& fold);
 
 EmittedKernel EmitCpp(const RegionParts& parts);
-EmittedKernel EmitCuda(const RegionParts& parts);
+EmittedKernel EmitCuda(const RegionParts& parts, const CudaLimits& limits);
 
 // `text` with every line indented by `spaces`.
 std::string Indent(const std::string& text, int spaces);

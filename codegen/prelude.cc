@@ -595,6 +595,7 @@ template <typename T> ST_FN st_logsumexp_acc<T> st_shuffle(st_logsumexp_acc<T> x
   return st_logsumexp_acc<T>(st_shuffle(x.largest, s), st_shuffle(x.sum, s));
 }
 ST_FN bool st_shuffle(bool x, int s) { return __shfl_xor_sync(0xffffffffu, (int)x, s) != 0; }
+template <typename T> ST_FN T st_from_lane(T x, unsigned lane) { return __shfl_sync(0xffffffffu, x, lane); }
 
 // Combines neighbours until one is left; one without a neighbour stays as it is.
 template <typename Op, int N, typename T> ST_FN T st_fold_vector(T (&a)[N]) {
@@ -642,6 +643,123 @@ ST_FN T st_fold_lanes(T (&a)[G][V], int t, int y) {
 #pragma unroll
   for (int g = 0; g < G; ++g) b[g] = st_fold_vector<Op>(a[g]);
   return st_fold_lanes<Op, P, Y>(b, t, y);
+}
+
+// A thread's place in shared memory for vector `e` of a row of E. Words of one number lie side by side, so
+// that no two threads of a quarter warp meet in a bank.
+template <typename T, int V, int E> struct st_place {
+  typedef typename st_vec<T, V>::W W;
+  W* p;
+  __device__ __forceinline__ st_place(unsigned char* row, int e) : p(reinterpret_cast<W*>(row) + e) {}
+  __device__ __forceinline__ st_vec<T, V> get() const {
+    st_vec<T, V> x;
+#pragma unroll
+    for (int i = 0; i < x.words; ++i) x.w[i] = p[i * E];
+    return x;
+  }
+  __device__ __forceinline__ void put(const st_vec<T, V>& x) const {
+#pragma unroll
+    for (int i = 0; i < x.words; ++i) p[i * E] = x.w[i];
+  }
+  __device__ __forceinline__ void clear() const {
+    st_vec<T, V> x;
+    x.clear();
+    put(x);
+  }
+};
+// Copies that take no registers and arrive later; st_wait<N> waits for those before the last N commits.
+ST_FN void st_copy(uint4* to, const uint4* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+ST_FN void st_copy(uint2* to, const uint2* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+ST_FN void st_copy(unsigned* to, const unsigned* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+template <typename W> ST_FN void st_copy(W* to, const W* from) { *to = *from; }
+template <int V, typename T, int E> ST_FN void st_load(const T* p, const st_place<T, V, E>& x) {
+  typedef typename st_vec<T, V>::W W;
+#pragma unroll
+  for (int i = 0; i < st_vec<T, V>::words; ++i) st_copy(x.p + i * E, reinterpret_cast<const W*>(p) + i);
+}
+ST_FN void st_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> ST_FN void st_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+template <typename Op, int G, typename T> ST_FN void st_fold_vectors(T (&a)[G], T (&b)[G]) {
+#pragma unroll
+  for (int g = 0; g < G; ++g) b[g] = a[g];
+}
+template <typename Op, int G, int V, typename T> ST_FN void st_fold_vectors(T (&a)[G][V], T (&b)[G]) {
+#pragma unroll
+  for (int g = 0; g < G; ++g) b[g] = st_fold_vector<Op>(a[g]);
+}
+// N of st_fold_lanes at once, the results in a[n][0]. The P threads of row `y` meet at a barrier of their
+// own, and only once: `turn` alternates from call to call between two places.
+template <typename Op, int P, int Y, int N, int G, typename T> ST_FN void st_fold_rows(T (&a)[N][G], int t, int y, int& turn) {
+#pragma unroll
+  for (int s = 1; s < 32; s *= 2) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int g = 0; g < G; ++g) {
+        const T other = st_shuffle(a[n][g], s);
+        a[n][g] = Op::symmetric || !(t & s) ? Op::of(a[n][g], other) : Op::of(other, a[n][g]);
+      }
+    }
+  }
+  if constexpr (P > 32) {
+    constexpr int warps = P / 32;
+    __shared__ __align__(16) T parts[2][Y][N][G][warps];
+    if (t % 32 == 0) {
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+#pragma unroll
+        for (int g = 0; g < G; ++g) parts[turn][y][n][g][t / 32] = a[n][g];
+      }
+    }
+    asm volatile("bar.sync %0, %1;" ::"r"(y + 1), "n"(P) : "memory");
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int g = 0; g < G; ++g) {
+        T w[warps];
+#pragma unroll
+        for (int k = 0; k < warps; ++k) w[k] = parts[turn][y][n][g][k];
+        a[n][g] = st_fold_vector<Op>(w);
+      }
+    }
+    turn ^= 1;
+  }
+#pragma unroll
+  for (int n = 0; n < N; ++n) st_fold_vector<Op>(a[n]);
+}
+// Combines what Y rows of threads hold, x[c][v] each for columns c * (P * V) + t * V + v, and stores the
+// first `count` columns. They meet in `memory`, Y * K * P * V values.
+template <typename Op, int P, int Y, int K, int V, typename T, typename S>
+ST_FN void st_store_columns(const T (&x)[K][V], int t, int y, unsigned char* memory, S* out, int count) {
+  constexpr int columns = K * P * V;
+  st_vec<T, V>* const mine = reinterpret_cast<st_vec<T, V>*>(memory) + y * (K * P) + t;
+  __syncthreads();
+#pragma unroll
+  for (int c = 0; c < K; ++c) {
+    st_vec<T, V> w;
+#pragma unroll
+    for (int v = 0; v < V; ++v) w.t[v] = x[c][v];
+    mine[c * P] = w;
+  }
+  __syncthreads();
+  const T* const parts = reinterpret_cast<const T*>(memory);
+#pragma unroll
+  for (int first = 0; first < columns; first += P * Y) {
+    const int j = first + y * P + t;
+    if (j < count && j < columns) {
+      T w[Y];
+#pragma unroll
+      for (int k = 0; k < Y; ++k) w[k] = parts[k * columns + j];
+      st_put(out + j, st_fold_vector<Op>(w));
+    }
+  }
 }
 
 // The 8 column lanes of a block: thread row y of 8 holds x[V] for columns t * V + v of P * V, V <= 8.

@@ -22,6 +22,7 @@ constexpr double kMixedBytes = 32 << 20;
 
 PlanBuilder::PlanBuilder(const Target& target, const BuildOptions& options)
     : language_(target.kind() == DeviceKind::kCuda ? Language::kCuda : Language::kCpp),
+      limits_(LimitsOf(target.sm())),
       deterministic_(options.deterministic),
       values_(options.values),
       merge_(options.merge) {
@@ -167,6 +168,7 @@ void PlanBuilder::AddKernel(std::span<Node* const> nodes, const EmittedKernel& k
   }
   call.grid[0] = kernel.grid;
   call.block = kernel.block;
+  call.shared_bytes = kernel.shared_bytes;
   PlanStep& step = AddStep(nodes, std::move(call));
   step.bytes = bytes;
   std::get<KernelCall>(step.work).kernel = KernelIndex(step.name, kernel.body);

@@ -25,6 +25,7 @@ class PlanBuilder {
   Plan Finish();
 
   Language language() const { return language_; }
+  const CudaLimits& limits() const { return limits_; }
   void AddKernel(std::span<Node* const> nodes, const EmittedKernel& kernel);
   // With what joins the call: `nodes` is the region.
   void AddMatMul(const Node& node, std::span<Node* const> nodes);
@@ -48,6 +49,7 @@ class PlanBuilder {
   int64_t AddIo(const Type& type);
 
   Language language_;
+  CudaLimits limits_;
   Plan plan_;
   std::map<std::string, int64_t> state_index_;  // name -> entry
   std::map<std::string, int> kernel_by_body_;

@@ -84,6 +84,22 @@ TEST(EmittedText, computes_rounded_results_once) {
   EXPECT_EQ(Count(text, "st_put_lanes("), 1);
 }
 
+// Rows that are folded along columns too: copied ahead to shared memory where there are rows for all
+// multiprocessors and it is large enough.
+TEST(EmittedText, folds_rows_and_columns_of_many_rows_in_a_ring) {
+  const auto emit = [](int rows, int width) {
+    const std::string x = StrCat("bf16[", rows, ",", width, "]"), f = StrCat("f32[", rows, ",", width, "]");
+    return EmitCuda(StrCat("graph @f(%x: ", x, ", %y: ", x, ") -> (", x, ", f32[1,", width, "]) {\n  %0 = cast(%x) {to=f32} : ", f,
+                           "\n  %1 = cast(%y) {to=f32} : ", f, "\n  %2 = mul(%0, %1) : ", f, "\n  %3 = sum(%2) {axes=[1]} : f32[", rows,
+                           ",1]\n  %4 = broadcast(%3) {shape=[", rows, ",", width, "]} : ", f, "\n  %5 = sub(%1, %4) : ", f,
+                           "\n  %6 = cast(%5) {to=bf16} : ", x, "\n  %7 = sum(%5) {axes=[0]} : f32[1,", width, "]\n  return %6, %7\n}\n"));
+  };
+  EXPECT_NE(emit(8192, 768).find("st_place<st_bf16, 8, 96>(ring"), std::string::npos);
+  EXPECT_NE(emit(8192, 1600).find("st_place<st_bf16, 8, 200>(ring"), std::string::npos);
+  EXPECT_EQ(emit(1024, 768).find("(ring"), std::string::npos);   // few blocks
+  EXPECT_EQ(emit(8192, 9000).find("(ring"), std::string::npos);  // a row that registers do not hold
+}
+
 // A literal without a suffix is a double, and arithmetic with it runs at a fraction of the speed.
 TEST(EmittedText, has_no_doubles_in_f32_and_bf16_models) {
   const std::regex literal(R"((^|[^\w.])(\d+\.\d*|\.\d+|\d+\.?\d*[eE][+-]?\d+)([eE][+-]?\d+)?(?![\w.]))");

@@ -14,10 +14,8 @@ struct Pattern {
   std::vector<std::pair<int, int>> sizes;
 };
 
-const std::vector<Pattern>& Patterns() {
-  static const std::vector<Pattern> kPatterns = {
-      // Row sums, column sums and what follows the row sums in one kernel, over pieces of 64 rows.
-      {"rows_and_columns", R"(graph @f(%x: $T[$R,$C], %y: $T[$R,$C]) -> ($T[$R,$C], f32[1,$C], f32[1,$C], f32[$R,1]) {
+// Row sums, column sums and what follows the row sums in one kernel, over pieces of 64 rows.
+constexpr const char* kRowsAndColumns = R"(graph @f(%x: $T[$R,$C], %y: $T[$R,$C]) -> ($T[$R,$C], f32[1,$C], f32[1,$C], f32[$R,1]) {
   %0 = cast(%x) {to=f32} : f32[$R,$C]
   %1 = cast(%y) {to=f32} : f32[$R,$C]
   %2 = mul(%0, %1) : f32[$R,$C]
@@ -28,7 +26,14 @@ const std::vector<Pattern>& Patterns() {
   %7 = sum(%2) {axes=[0]} : f32[1,$C]
   %8 = sum(%5) {axes=[0]} : f32[1,$C]
   return %6, %7, %8, %3
-})", {"f32", "bf16", "f16"}, {{67, 100}, {1, 512}, {640, 768}, {130, 1600}, {1000, 2048}, {9, 5}, {64, 1}, {3, 2049}}},
+})";
+
+const std::vector<Pattern>& Patterns() {
+  static const std::vector<Pattern> kPatterns = {
+      {"rows_and_columns", kRowsAndColumns, {"f32", "bf16", "f16"}, {{67, 100}, {1, 512}, {640, 768}, {130, 1600}, {1000, 2048}, {9, 5}, {64, 1}, {3, 2049}}},
+      // Pieces for all multiprocessors; in the second, several lanes of a column after each other.
+      {"rows_and_columns_of_many_rows", kRowsAndColumns, {"f32", "bf16"}, {{4100, 264}}},
+      {"rows_and_columns_of_many_long_rows", kRowsAndColumns, {"bf16"}, {{4100, 1032}}},
       // A row statistic of a row statistic: three sweeps.
       {"three_sweeps", R"(graph @f(%x: $T[$R,$C]) -> ($T[$R,$C], $T[$R,1]) {
   %0 = max(%x) {axes=[1]} : $T[$R,1]
