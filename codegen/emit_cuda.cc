@@ -411,7 +411,7 @@ class CudaWriter {
   }
 
   // A ring's memory: what all rows read alike, then kRingRows rows of every row of threads, then column
-  // lanes that wait for others, then where lanes meet at last.
+  // lanes that wait for others, where all meet at last.
   int64_t PlaceBytes(int64_t bytes) const { return (bytes * vectors_ + 15) / 16 * 16; }
   int64_t PlacedBytes(bool alike) const {
     int64_t total = 0;
@@ -534,7 +534,7 @@ class CudaWriter {
     constexpr int64_t kRest = 5 << 10;  // of a block: the system's and what row folds leave for each other
     for (s->y = std::min(kColumnLanes, kRingThreads / s->p); s->y > 0 && s->y * s->p >= 128; s->y /= 2) {
       const int64_t levels = std::bit_width(static_cast<uint64_t>(kColumnLanes / s->y)) - 1;
-      shared_bytes_ = PlacedBytes(true) + s->y * (row + levels * waiting + meet);
+      shared_bytes_ = PlacedBytes(true) + s->y * (row + std::max(levels * waiting, meet));
       const int64_t block = shared_bytes_ + kRest;
       for (blocks_ = static_cast<int>(kRingThreads / (s->p * s->y)); blocks_ > 0; --blocks_) {
         if (blocks_ * block <= limits_.shared_bytes) return;
@@ -569,7 +569,7 @@ class CudaWriter {
 
     // Memory in its order: see PlaceBytes().
     const int64_t levels = std::bit_width(static_cast<uint64_t>(serial)) - 1;
-    const int64_t wait_at = PlacedBytes(true) + PlacedBytes(false) * kRingRows * shape.y, meet = wait_at + levels * waiting * shape.y;
+    const int64_t wait_at = PlacedBytes(true) + PlacedBytes(false) * kRingRows * shape.y;
     std::string declare, reset, merge, wait, finish;
     int64_t offset = 0;
     for (size_t k = 0; k < parts_.column_folds.size(); ++k) {
@@ -581,7 +581,7 @@ class CudaWriter {
       reset += Unrolled("c", shape.k, Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::identity();\n")));
       merge += StrCat("const ", vec, " w", k, " = ", place, ".get();\n", Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::of(w", k, ".t[v], ", g, "[c][v]);\n")));
       wait += StrCat(vec, " w", k, ";\n", Unrolled("v", shape.v, StrCat("w", k, ".t[v] = ", g, "[c][v];\n")), place, ".put(w", k, ");\n");
-      finish += StrCat("st_store_columns<", op, ", ", shape.p, ", Y>(", g, ", t, y, st_shared + ", meet, ", ", out, " + b * ", space_.inner, ", ", space_.inner, ");\n");
+      finish += StrCat("st_store_columns<", op, ", ", shape.p, ", Y>(", g, ", t, y, st_shared + ", wait_at, ", ", out, " + b * ", space_.inner, ", ", space_.inner, ");\n");
     }
     std::string lane = StrCat(reset, "for (int i = 0; i < ", rows, "; ++i, ++q) {\n", Indent(loop.row, 2), "}\n");
     if (serial > 1) {
@@ -591,6 +591,7 @@ class CudaWriter {
       lane += StrCat("unsigned char* waiting = st_shared + ", wait_at, " + y * ", levels * waiting, ";\nfor (int s = l; s & 1; s >>= 1) {\n",
                      Indent(chunks(merge), 2), "  waiting += ", waiting, ";\n}\n", If(StrCat("l < ", serial - 1), chunks(wait)));
       lane = StrCat("for (int l = 0; l < ", serial, "; ++l) {\n", Indent(lane, 2), "}\n");
+      finish += "__syncthreads();\n";  // before lanes wait there again
     }
     const int64_t last = space_.chunks() - (grid_ - 1) * each;
     const std::string count = last == each ? StrCat(each) : StrCat("blockIdx.x + 1 < ", grid_, " ? ", each, " : ", last);
