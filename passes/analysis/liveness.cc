@@ -85,15 +85,15 @@ int LastRead(const Liveness& liveness, Value v) {
 namespace {
 
 // What runs on another stream is done where stream 0 waits for it or for a later step there.
-void FindEnds(Liveness& out) {
+void FindEnds(Liveness& out, const std::unordered_map<int, int>& step_of_region) {
   std::map<int, int> waits;  // step of another stream -> the first of stream 0 that waits for it or a later one
   int last = -1;
   for (size_t s = 0; s < out.steps.size(); ++s) {
     const RegionStep& step = out.steps[s];
     const int64_t region = step.nodes[0]->IntFact(fact::kWaits, -1);
     if (region < 0) continue;
-    const auto found = out.step_of_region.find(static_cast<int>(region));
-    STATOR_CHECK(found != out.step_of_region.end() && found->second < static_cast<int>(s) && step.stream == 0, "region ",
+    const auto found = step_of_region.find(static_cast<int>(region));
+    STATOR_CHECK(found != step_of_region.end() && found->second < static_cast<int>(s) && step.stream == 0, "region ",
                  step.region, " waits for region ", region, ", which does not stand before it on another stream");
     if (found->second > last) waits.emplace(last = found->second, static_cast<int>(s));
   }
@@ -143,7 +143,7 @@ Liveness AnalyzeLiveness(const Graph& graph) {
   }
   const int end = static_cast<int>(out.steps.size()) - 1;
   const std::vector<int> run_end = RunEnds(out.steps);
-  FindEnds(out);
+  FindEnds(out, step_of_region);
   for (const RegionStep& step : out.steps) {
     for (Node* node : step.nodes) {
       for (int i = 0; i < node->num_results(); ++i) {
