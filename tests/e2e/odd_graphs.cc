@@ -154,6 +154,26 @@ const std::vector<Pattern>& Patterns() {
   %3 = sum(%x) {axes=[0,1,2,3,4]} : $T[1,1,1,1,1]
   return %0, %1, %2, %3
 })", {"f32", "bf16"}, {{5, 7}, {1, 300}, {300, 1}, {1, 1}}},
+      // A table's gradient from a head and from look-ups, added up in place; ids of more than one sort.
+      {"shared_table", R"(graph @f(%d: bf16[$R,40], %h: bf16[$R,$C], %u: $T[$R,$C]) -> ($T[40,$C]) {
+  %0 = matmul(%d, %h) {transpose_a=true} : f32[40,$C]
+  %1 = iota() {axis=0, shape=[$R]} : i32[$R]
+  %2 = constant() {dtype=i32, value=37.0} : i32[]
+  %3 = broadcast(%2) {shape=[$R]} : i32[$R]
+  %4 = minimum(%1, %3) : i32[$R]
+  %5 = segment_sum(%u, %4) {rows=40} : f32[40,$C]
+  %6 = add(%0, %5) : f32[40,$C]
+  return %6
+})", {"f32"}, {{5, 8}, {70, 24}, {3000, 8}}},
+      // Parts of one size, stored side by side for a product; and a concat that a kernel reads on.
+      {"assembled", R"(graph @f(%a: $T[$R,$C], %b: $T[$R,$C], %w: $T[$C,3]) -> (f32[$R,3], $T[$R,$C]) {
+  %0 = mul(%a, %b) : $T[$R,$C]
+  %1 = add(%a, %b) : $T[$R,$C]
+  %2 = concat(%0, %1) {axis=0} : $T[$R2,$C]
+  %3 = matmul(%2, %w) : f32[$R2,3]
+  %4 = slice(%3) {limits=[$R,3], starts=[0,0]} : f32[$R,3]
+  return %4, %1
+})", {"f32", "bf16"}, {{5, 7}, {33, 64}}},
       // Nothing to do, but results to give.
       {"empty_operands", R"(graph @f(%x: $T[0,$C], %y: $T[$R,$C]) -> ($T[$R,$C], $T[1,$C], $T[0,1]) {
   %0 = concat(%x, %y) {axis=0} : $T[$R,$C]
@@ -181,7 +201,7 @@ std::vector<std::pair<std::string, std::unique_ptr<Graph>>> OddGraphs() {
       for (const auto& [r, c] : p.sizes) {
         std::string text = Replaced(StrCat(p.text, "\n"), "$T", dtype);
         // Longest first: "$C5" is five more than "$C".
-        const std::pair<const char*, int> counts[] = {{"$C5", c + 5}, {"$C3", c + 3}, {"$R1", r + 1},
+        const std::pair<const char*, int> counts[] = {{"$C5", c + 5}, {"$C3", c + 3}, {"$R1", r + 1}, {"$R2", 2 * r},
                                                       {"$C", c}, {"$R", r}};
         for (const auto& [name, count] : counts) text = Replaced(text, name, StrCat(count));
         graphs.emplace_back(StrCat(p.name, " ", dtype, "[", r, ",", c, "]"), ParseGraph(text));

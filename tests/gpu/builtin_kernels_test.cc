@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Architectures, BuiltinKernels, testing::Values(80, 86, 
 TEST(BuiltinKernelSources, wait_for_what_is_ahead) {
   EXPECT_TRUE(EveryKernelWaits(kSortSource));
   EXPECT_TRUE(EveryKernelWaits(kAttentionClearSource));
-  EXPECT_TRUE(EveryKernelWaits(SegmentSumSource(DType::kF32, DType::kF32, DType::kI32, 4)));
+  EXPECT_TRUE(EveryKernelWaits(SegmentSumSource(DType::kF32, DType::kF32, DType::kI32, 4, true)));
   EXPECT_TRUE(EveryKernelWaits(ShortAttentionSource(DType::kBF16, 64, 64, true)));
   EXPECT_FALSE(EveryKernelWaits(std::string(kSortSource) + "extern \"C\" __global__ void k() {}\n"));
   EXPECT_FALSE(EveryKernelWaits("extern \"C\" __global__ void k() {}\n"));

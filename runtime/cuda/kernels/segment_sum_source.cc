@@ -241,7 +241,7 @@ segment_small(const IN* updates, u64 stride, const ID* ids, OUT* out, u32 n, u32
     __syncthreads();
     sum = FoldChunk(chunks, shared, active, [&](u32 k) { return partials[k][thread]; });
   }
-  if (active && warp == 0) *(OutPack*)(out + row * (u64)columns * V + at) = Narrow(sum);
+  if (active && warp == 0 && !(kAccumulate && m == 0)) Put(out + row * (u64)columns * V + at, sum);
 }
 )CUDA";
 
