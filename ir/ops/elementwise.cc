@@ -17,9 +17,10 @@
 //   too st_fma(a,b,c)            a*b+c rounded once, exact st_sqrt(x)               exact;
 //   st_sqrt(-0) = -0, NaN below 0 st_rsqrt(x)              T(1) / st_sqrt(x), both exact
 //   st_floor(x)              exact; keeps -0, infinities and NaN
-//   st_exp st_log st_log1p st_tanh st_erf st_sin st_cos st_pow
+//   st_exp st_log st_log1p st_tanh st_erf st_sin st_cos st_pow st_exp_sub st_sigmoid
 //                            C's functions with C's special values, to a few units in the last
-//                            place, from one source on CPU and GPU
+//                            place; st_exp_sub(a,b) = exp(a-b) and st_sigmoid by a fast
+//                            exponential on a GPU (docs/ir.md)
 //   st_is_finite(x)          bool: neither NaN nor infinite
 #include "ir/ops/helpers.h"
 #include "ir/ops/ops.h"

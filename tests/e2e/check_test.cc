@@ -144,6 +144,7 @@ TEST_P(Check, names_the_first_value_that_differs) {
     }
     return side;
   };
+  if (std::string(GetParam()) == "cuda") GTEST_SKIP() << "f32 attention is composed there: no call has a scale";
   const BatchSource batches(ByteTokens(SmallText()), config.batch_size, config.block_size, "training");
   const Batch batch = batches.Random(7, 0, 0);
   const Feed feed = {{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}};
