@@ -29,8 +29,16 @@ struct TensorRef {
   explicit operator bool() const { return static_cast<bool>(buffer); }
 };
 
+// How a kernel's bulk copies see an operand: a box of `box` elements, one extent an axis, at any place of
+// `tensor`, whose strides need not fall; what lies outside reads as zero. In shared memory boxes are rows of
+// 128 bytes, swizzled. The loader makes a tensor map of it, which the kernel takes by value.
+struct TileMap {
+  TensorRef tensor;
+  Dims box;
+};
+
 // A generated kernel. On a CPU: `void name(void* const* args)`, its own loops and threads. On a
-// GPU: `name(args...)`, one pointer an argument, sizes baked in.
+// GPU: `name(maps..., args...)`, one pointer an argument, sizes baked in.
 struct KernelCall {
   int kernel = 0;               // index into Plan::kernels
   std::vector<BufferRef> args;
@@ -38,6 +46,9 @@ struct KernelCall {
   int block = 1;                // threads
   int shared_bytes = 0;         // dynamic shared memory
   bool table = false;           // on a GPU: all pointers are one argument, an array of them by value
+  std::vector<TileMap> maps;    // on a GPU of sm_90 and later
+  int cluster = 1;              // blocks that run together, as the kernel was compiled
+  bool persistent = false;      // blocks take turns: the loader launches no more than run at once
 };
 
 enum class Epilogue : int { kNone, kBias, kGeluTanhAux, kBiasGeluTanhAux };

@@ -63,7 +63,8 @@ std::string Counted(size_t n, const std::string& noun) {
 struct Detail {
   const Plan& plan;
   std::string operator()(const KernelCall& c) const {
-    return StrCat(plan.kernels[c.kernel].name, ", ", Counted(c.args.size(), "buffer"));
+    return StrCat(plan.kernels[c.kernel].name, ", ", Counted(c.args.size(), "buffer"),
+                  c.maps.empty() ? "" : StrCat(", ", Counted(c.maps.size(), "tile map")));
   }
   std::string operator()(const MatMulCall& c) const {
     return StrCat(c.a.type.ToString(), " x ", c.b.type.ToString(), " -> ", c.d.type.ToString(),

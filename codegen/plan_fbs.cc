@@ -52,6 +52,12 @@ fbs::KernelCallT Write(const KernelCall& call) {
   out.block = call.block;
   out.shared_bytes = call.shared_bytes;
   out.table = call.table;
+  for (const TileMap& map : call.maps) {
+    auto m = std::make_unique<fbs::TileMapT>();
+    m->tensor = Write(map.tensor), m->box = map.box;
+    out.maps.push_back(std::move(m));
+  }
+  out.cluster = call.cluster, out.persistent = call.persistent;
   return out;
 }
 
@@ -64,6 +70,8 @@ KernelCall Read(const fbs::KernelCallT& call) {
   out.block = call.block;
   out.shared_bytes = call.shared_bytes;
   out.table = call.table;
+  for (const auto& map : call.maps) out.maps.push_back({Read(map->tensor), map->box});
+  out.cluster = call.cluster, out.persistent = call.persistent;
   return out;
 }
 

@@ -179,6 +179,25 @@ class Verifier {
     Check(call.block >= 0 && call.block <= 1024 && call.shared_bytes >= 0, "has a block of ",
           call.block, " threads, ", call.shared_bytes, " shared bytes");
     Check(!call.table || call.args.size() * 8 <= 32764, "has a table of ", call.args.size(), " buffers");
+    for (const TileMap& map : call.maps) Verify(map);
+    Check(call.cluster >= 1 && call.cluster <= 8 && call.grid[0] % call.cluster == 0, "has clusters of ",
+          call.cluster, " blocks in a grid of ", call.grid[0]);
+  }
+
+  // What a tensor map can say (CUDA driver API, cuTensorMapEncodeTiled), with rows of 128 bytes.
+  void Verify(const TileMap& map) const {
+    CheckTensor("a tile map", map.tensor);
+    const Dims &shape = map.tensor.type.shape, &strides = map.tensor.strides;
+    const int64_t width = ByteWidth(map.tensor.type.dtype);
+    const size_t rank = shape.size();
+    Check(rank >= 2 && rank <= 5 && map.box.size() == rank, "a tile map has ", rank, " axes, its box ", map.box.size());
+    Check(map.tensor.buffer.offset % 16 == 0 && strides[rank - 1] == 1 && map.box[rank - 1] * width == 128,
+          "a tile map's rows are not of 128 bytes");
+    for (size_t i = 0; i < rank; ++i) {
+      Check(shape[i] >= 1 && shape[i] <= 0xffffffff && map.box[i] >= 1 && map.box[i] <= 256, "a tile map has boxes of ",
+            map.box, " in ", shape);
+      Check(i + 1 == rank || strides[i] * width % 16 == 0, "a tile map has strides ", strides);
+    }
   }
 
   void Verify(const MatMulCall& call) const {

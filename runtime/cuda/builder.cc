@@ -8,8 +8,10 @@
 #include "runtime/cuda/segment_sum.h"
 #include "runtime/cuda/short_attention.h"
 #include "runtime/cuda/sort.h"
+#include "runtime/cuda/tensor_map.h"
 #include "runtime/kernel_cache.h"
 
+#include <algorithm>
 #include <set>
 
 namespace stator {
@@ -17,6 +19,13 @@ namespace {
 
 std::string NameOf(const Program& program, const PlanStep& step) {
   return StrCat(step.name, " (", program.name, step.scope.empty() ? "" : ", ", step.scope, ")");
+}
+
+// Blocks that take turns are one a multiprocessor, in whole clusters.
+int64_t BlocksOf(const KernelCall& call) {
+  if (!call.persistent) return call.grid[0];
+  const int64_t most = DeviceAttribute(cudaDevAttrMultiProcessorCount) / call.cluster * call.cluster;
+  return std::min(call.grid[0], std::max<int64_t>(most, call.cluster));
 }
 
 class KernelStep : public CudaStep {
@@ -32,11 +41,13 @@ class KernelStep : public CudaStep {
              call.grid[i], " blocks, CUDA takes 1 to ", most);
       }
     }
-    shape_.grid = dim3(static_cast<unsigned>(call.grid[0]), static_cast<unsigned>(call.grid[1]),
+    shape_.grid = dim3(static_cast<unsigned>(BlocksOf(call)), static_cast<unsigned>(call.grid[1]),
                        static_cast<unsigned>(call.grid[2]));
     shape_.block = static_cast<unsigned>(call.block);
     shape_.shared_bytes = static_cast<size_t>(call.shared_bytes);
     if (prepare) PrepareLaunch(kernel_, shape_, name_);
+    for (const TileMap& map : call.maps) maps_.push_back(MakeTensorMap(map, spaces, name_));
+    for (TensorMap& map : maps_) params_.push_back(&map);
     for (const BufferRef& arg : call.args) values_.push_back(spaces(arg));
     if (call.table) {  // the array itself is the parameter
       params_.push_back(values_.data());
@@ -51,8 +62,9 @@ class KernelStep : public CudaStep {
  private:
   CudaKernel kernel_;
   LaunchShape shape_;
+  std::vector<TensorMap> maps_;
   std::vector<char*> values_;
-  std::vector<void*> params_;  // addresses of `values_`
+  std::vector<void*> params_;  // addresses of `maps_` and `values_`
   std::string name_;
 };
 

@@ -4,7 +4,6 @@
 #include "runtime/cuda/check.h"
 
 namespace stator {
-namespace {
 
 int DeviceAttribute(cudaDeviceAttr attribute) {
   int device = 0, value = 0;
@@ -12,6 +11,8 @@ int DeviceAttribute(cudaDeviceAttr attribute) {
   CheckCuda(cudaDeviceGetAttribute(&value, attribute, device), "ask for a device attribute");
   return value;
 }
+
+namespace {
 
 // Whether the stream is being captured and what comes next depends on one kernel and nothing else.
 bool FollowsKernel(cudaStream_t stream, const char* name) {

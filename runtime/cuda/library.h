@@ -12,6 +12,9 @@
 
 namespace stator {
 
+// Of the current device.
+int DeviceAttribute(cudaDeviceAttr attribute);
+
 // Whether every kernel of a source begins with `st_begin();`, whose last act is griddepcontrol.wait.
 bool EveryKernelWaits(std::string_view source);
 

@@ -44,6 +44,8 @@ Plan SamplePlan() {
   };
   KernelCall kernel{0, {{Space::kState, 0}, {Space::kArena, 256}}};
   kernel.grid[1] = 7, kernel.block = 128, kernel.shared_bytes = 99, kernel.table = true;
+  kernel.maps = {{Ref(Space::kArena, 0, DType::kBF16, {16, 64}), {8, 64}}};
+  kernel.grid[0] = 6, kernel.cluster = 2, kernel.persistent = true;
   step("exp+add", kernel);
   MatMulCall matmul;
   matmul.a = Ref(Space::kArena, 0, DType::kF32, {4, 16});
@@ -130,6 +132,12 @@ TEST(PlanFile, survives_a_round_trip) {
   const auto& kernel = std::get<KernelCall>(loaded.programs[0].steps[0].work);
   EXPECT_EQ(kernel.grid[1], 7);
   EXPECT_EQ(kernel.args, std::get<KernelCall>(plan.programs[0].steps[0].work).args);
+  ASSERT_EQ(kernel.maps.size(), 1u);
+  EXPECT_EQ(kernel.maps[0].tensor.type.ToString(), "bf16[16,64]");
+  EXPECT_EQ(kernel.maps[0].tensor.strides, (Dims{64, 1}));
+  EXPECT_EQ(kernel.maps[0].box, (Dims{8, 64}));
+  EXPECT_EQ(kernel.cluster, 2);
+  EXPECT_TRUE(kernel.persistent);
   const auto& attention = std::get<AttentionCall>(loaded.programs[0].steps[2].work);
   EXPECT_EQ(attention.scale, 0.25);
   EXPECT_FALSE(attention.key_lengths);
@@ -199,7 +207,7 @@ TEST(PlanFile, an_unknown_version_is_named) {
   Spill(path, bytes);
   EXPECT_EQ(
       MessageOf([&] { LoadPlan(path); }),
-      path + ": the plan has format version 9, this stator reads version 1; make the plan anew");
+      path + ": the plan has format version 9, this stator reads version 2; make the plan anew");
 }
 
 TEST(PlanFile, an_old_file_stays_when_writing_fails) {
@@ -219,6 +227,14 @@ TEST(VerifyPlan, names_step_and_fault) {
        [&](Plan& p) { std::get<KernelCall>(step(p, 0)).args[1].offset = 70000; }},
       {"plan: program train, step 0 exp+add (h.0/mlp): there is no space 9",
        [&](Plan& p) { std::get<KernelCall>(step(p, 0)).args[1].space = static_cast<Space>(9); }},
+      {"plan: program train, step 0 exp+add (h.0/mlp): a tile map's rows are not of 128 bytes",
+       [&](Plan& p) { std::get<KernelCall>(step(p, 0)).maps[0].box[1] = 32; }},
+      {"plan: program train, step 0 exp+add (h.0/mlp): a tile map has boxes of [257,64] in [16,64]",
+       [&](Plan& p) { std::get<KernelCall>(step(p, 0)).maps[0].box[0] = 257; }},
+      {"plan: program train, step 0 exp+add (h.0/mlp): a tile map is outside its space: 2048 bytes at 64512 of 65536",
+       [&](Plan& p) { std::get<KernelCall>(step(p, 0)).maps[0].tensor.buffer.offset = 64512; }},
+      {"plan: program train, step 0 exp+add (h.0/mlp): has clusters of 4 blocks in a grid of 6",
+       [&](Plan& p) { std::get<KernelCall>(step(p, 0)).cluster = 4; }},
       {"plan: program train, step 1 matmul (h.0/mlp): shapes do not multiply: [4,15] x [16,8] -> "
        "[4,8]",
        [&](Plan& p) { std::get<MatMulCall>(step(p, 1)).a.type.shape[1] = 15; }},
