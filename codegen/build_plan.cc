@@ -51,7 +51,9 @@ bool ComputesAnything(const Group& group) {
 }
 
 bool IsKernel(const Group& group) {
-  switch (HeadOf(group)->op_class()) {
+  const Node* head = HeadOf(group);
+  switch (head->op_class()) {
+    case OpClass::kContraction: return IsComputedByRegion(*head);
     case OpClass::kElementwise:
     case OpClass::kReduce:
     case OpClass::kMovement:
@@ -78,7 +80,10 @@ std::vector<EmittedKernel> EmitKernels(const std::vector<Group>& groups, const P
 void AddGroup(PlanBuilder& builder, const Group& group, const EmittedKernel& kernel) {
   Node* node = HeadOf(group);
   switch (node->op_class()) {
-    case OpClass::kContraction: builder.AddMatMul(*node, group.nodes); return;
+    case OpClass::kContraction:
+      if (IsKernel(group)) return builder.AddKernel(group.nodes, kernel);
+      builder.AddMatMul(*node, group.nodes);
+      return;
     case OpClass::kAttention: builder.AddAttention(*node, group.nodes); return;
     case OpClass::kSort: builder.AddSort(*node); return;
     case OpClass::kScatter: builder.AddSegmentSum(*node, group.nodes); return;

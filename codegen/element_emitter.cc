@@ -129,8 +129,8 @@ int ElementEmitter::GuardDepth() const {
   return depth;
 }
 
-void ElementEmitter::Define(Value v, const IndexExpr& at, const std::string& text) {
-  memo_[KeyOf(v, vars_.Text(at), {})] = {text, kInvariant, true, false};
+void ElementEmitter::Define(Value v, const IndexExpr& at, const std::string& text, int depth) {
+  memo_[KeyOf(v, vars_.Text(at), {})] = {text, depth, true, false};
 }
 
 bool ElementEmitter::IsOutside(const Node& node) const {

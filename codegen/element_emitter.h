@@ -77,8 +77,8 @@ class ElementEmitter {
   std::string Emit(Value v, const IndexExpr& at);
   // How deep the text of the last Emit varies.
   int last_depth() const { return last_depth_; }
-  // A node's result that the caller has computed: folds, once a row.
-  void Define(Value v, const IndexExpr& at, const std::string& text);
+  // A node's result that the caller has computed: folds, once a row; products, on every element.
+  void Define(Value v, const IndexExpr& at, const std::string& text, int depth = kInvariant);
   // Stores `text` to result `v` at `at`; vectorized on CUDA when it can be.
   void Store(Value v, const IndexExpr& at, const std::string& text);
 

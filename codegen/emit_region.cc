@@ -49,6 +49,7 @@ RegionParts AnalyzeRegion(std::span<Node* const> nodes) {
   };
   int last = 0;
   for (Node* n : nodes) {
+    if (n->op_class() == OpClass::kContraction) parts.product = n;
     if (IsInline(*n)) continue;
     const Place place = PlaceOf(parts.space, *n);
     if (n->Is("fold")) {
@@ -103,6 +104,7 @@ void StoreFull(ElementEmitter& emitter, const RegionParts& parts, const IndexExp
 
 EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language, const CudaLimits& limits) {
   const RegionParts parts = AnalyzeRegion(nodes);
+  if (parts.product != nullptr) return EmitMatMul(parts);
   return language == Language::kCpp ? EmitCpp(parts) : EmitCuda(parts, limits);
 }
 

@@ -12,13 +12,23 @@
 
 namespace stator {
 
+// An operand that the kernel reads by bulk copies: as plan.h's TileMap, of what `value` is a view on.
+struct EmittedMap {
+  Value value;
+  Dims shape, strides, box;
+};
+
 struct EmittedKernel {
   std::string body;           // the function, named by kKernelName
+  std::string helpers{};      // what it needs besides the prelude: then it has a module of its own
   std::vector<Value> args;    // values whose storage the parameters point to, in order
   std::vector<bool> writes;   // which of them the kernel writes
   int64_t grid = 1;           // blocks (CUDA)
   int block = 1;              // threads a block (CUDA)
   int shared_bytes = 0;       // dynamic shared memory a block (CUDA)
+  std::vector<EmittedMap> maps{};  // the parameters before `args` (CUDA)
+  int cluster = 1;
+  bool persistent = false;    // see KernelCall
 };
 
 // What kernels are shaped for.
@@ -46,6 +56,7 @@ struct RegionParts {
   std::vector<Node*> assembled;  // concats, each part of which is an output on every element
   std::vector<Value> picks;  // single elements of a row, to be read before a sweep may overwrite them
   int sweeps = 1;
+  Node* product = nullptr;  // a matrix product that the kernel computes itself, where there is one
   bool wide_index = false;  // some tensor has 2^31 elements or more
 };
 RegionParts AnalyzeRegion(std::span<Node* const> nodes);
@@ -59,6 +70,8 @@ std::string FoldType(const Node& fold);
 
 EmittedKernel EmitCpp(const RegionParts& parts);
 EmittedKernel EmitCuda(const RegionParts& parts, const CudaLimits& limits);
+// Of a region with a product, for sm_90.
+EmittedKernel EmitMatMul(const RegionParts& parts);
 
 // `text` with every line indented by `spaces`.
 std::string Indent(const std::string& text, int spaces);

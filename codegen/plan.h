@@ -46,7 +46,7 @@ struct KernelCall {
   int block = 1;                // threads
   int shared_bytes = 0;         // dynamic shared memory
   bool table = false;           // on a GPU: all pointers are one argument, an array of them by value
-  std::vector<TileMap> maps;    // on a GPU of sm_90 and later
+  std::vector<TileMap> maps{};  // on a GPU of sm_90 and later
   int cluster = 1;              // blocks that run together, as the kernel was compiled
   bool persistent = false;      // blocks take turns: the loader launches no more than run at once
 };

@@ -145,7 +145,7 @@ void PlanBuilder::NoteValues(std::span<Node* const> nodes) {
   }
 }
 
-int PlanBuilder::KernelIndex(const std::string& name, const std::string& body) {
+int PlanBuilder::KernelIndex(const std::string& name, const std::string& body, const std::string& helpers) {
   const auto known = kernel_by_body_.find(body);
   if (known != kernel_by_body_.end()) return known->second;
   std::string symbol = "k_";
@@ -154,6 +154,7 @@ int PlanBuilder::KernelIndex(const std::string& name, const std::string& body) {
   const int index = static_cast<int>(plan_.kernels.size());
   plan_.kernels.push_back({symbol, 0});
   bodies_.push_back(body);
+  helpers_.push_back(helpers);
   kernel_by_body_.emplace(body, index);
   return index;
 }
@@ -166,12 +167,17 @@ void PlanBuilder::AddKernel(std::span<Node* const> nodes, const EmittedKernel& k
     call.args.push_back(BufferOf(v));
     bytes += static_cast<double>(v.type().Bytes());
   }
+  for (const EmittedMap& map : kernel.maps) {
+    const TensorRef viewed = TensorOf(map.value);
+    call.maps.push_back({{viewed.buffer, {map.value.dtype(), map.shape}, map.strides}, map.box});
+    bytes += static_cast<double>(map.value.type().Bytes());
+  }
   call.grid[0] = kernel.grid;
   call.block = kernel.block;
-  call.shared_bytes = kernel.shared_bytes;
+  call.shared_bytes = kernel.shared_bytes, call.cluster = kernel.cluster, call.persistent = kernel.persistent;
   PlanStep& step = AddStep(nodes, std::move(call));
   step.bytes = bytes;
-  std::get<KernelCall>(step.work).kernel = KernelIndex(step.name, kernel.body);
+  std::get<KernelCall>(step.work).kernel = KernelIndex(step.name, kernel.body, kernel.helpers);
   arguments_.resize(program_->steps.size());
   for (size_t i = 0; i < kernel.args.size(); ++i) {
     arguments_.back().push_back({kernel.args[i].type().Bytes(), kernel.writes[i]});
@@ -236,7 +242,7 @@ size_t PlanBuilder::EndOfLaunch(size_t first) {
   std::map<std::string, int64_t> helpers;
   for (; next < steps.size(); ++next) {
     const auto* call = std::get_if<KernelCall>(&steps[next].work);
-    if (call == nullptr || steps[next].stream != steps[first].stream) break;
+    if (call == nullptr || !call->maps.empty() || steps[next].stream != steps[first].stream) break;
     const auto [known, fresh] = needs_.try_emplace(call->kernel);
     if (fresh) known->second = NeedsOf(bodies_[call->kernel], language_, *call);
     const MergeNeeds& needs = known->second;
@@ -303,6 +309,7 @@ constexpr size_t kCudaModules = 8;
 void PlanBuilder::EmitKernels() {
   std::vector<int> place(bodies_.size(), -1);
   std::vector<Kernel> kernels;
+  std::vector<int> shared;  // modules of kernels that need no helpers
   const size_t most = language_ == Language::kCuda ? kCudaModules : 1;
   for (Program& program : plan_.programs) {
     for (PlanStep& step : program.steps) {
@@ -317,12 +324,20 @@ void PlanBuilder::EmitKernels() {
           source.replace(k, kKernelName.size(), kernel.name);
         }
         auto& modules = plan_.modules;
-        if (modules.size() < most) modules.push_back({language_, Prelude(language_), "", {}});
-        const auto least = std::min_element(modules.begin(), modules.end(), [](const KernelModule& a, const KernelModule& b) {
-          return a.source.size() < b.source.size();
-        });
-        least->source += "\n" + source;
-        kernel.module = static_cast<int>(least - modules.begin());
+        const std::string& helpers = helpers_[call->kernel];
+        if (!helpers.empty()) {
+          kernel.module = static_cast<int>(modules.size());
+          modules.push_back({language_, StrCat(Prelude(language_), helpers, "\n", source), "", {}});
+        } else {
+          if (shared.size() < most) {
+            shared.push_back(static_cast<int>(modules.size()));
+            modules.push_back({language_, Prelude(language_), "", {}});
+          }
+          kernel.module = *std::min_element(shared.begin(), shared.end(), [&](int a, int b) {
+            return modules[a].source.size() < modules[b].source.size();
+          });
+          modules[kernel.module].source += "\n" + source;
+        }
         kernels.push_back(std::move(kernel));
       }
       call->kernel = at;

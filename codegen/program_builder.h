@@ -38,7 +38,7 @@ class PlanBuilder {
   TensorRef TensorOf(Value v) const;     // absent for a null value
   PlanStep& AddStep(std::span<Node* const> nodes, StepWork work);
   void NoteValues(std::span<Node* const> nodes);
-  int KernelIndex(const std::string& name, const std::string& body);
+  int KernelIndex(const std::string& name, const std::string& body, const std::string& helpers = "");
   // Makes one call of neighbours on unrelated buffers that call the same kernel, or little ones.
   void MergeSteps();
   size_t EndOfLaunch(size_t first);
@@ -55,6 +55,7 @@ class PlanBuilder {
   std::map<std::string, int> kernel_by_body_;
   std::map<int, MergeNeeds> needs_;  // by kernel
   std::vector<std::string> bodies_;  // by kernel; those that are called at the end become source
+  std::vector<std::string> helpers_;  // by kernel; one with helpers has a module of its own
   struct Argument {
     int64_t bytes;
     bool written;

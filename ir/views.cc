@@ -7,6 +7,8 @@ namespace stator {
 
 bool IsViewNode(const Node& node) { return node.is_view(); }
 
+bool IsComputedByRegion(const Node& node) { return node.StrFact(fact::kImpl) == "region"; }
+
 Node* JoinedCall(const Node& node) {
   const Node* at = &node;
   while (true) {
@@ -103,7 +105,7 @@ bool IsUsedOutsideThroughViews(Value v) {
 bool IsMaterialized(Value v) {
   const int region = RegionOf(*v.node);
   if (region < 0) return false;
-  if (WritesEveryResult(v.node->op_class())) return JoinedUser(v) == nullptr;
+  if (WritesEveryResult(v.node->op_class()) && !IsComputedByRegion(*v.node)) return JoinedUser(v) == nullptr;
   if (IsUsedOutsideThroughViews(v)) return true;
   return AnyUseThroughViews(v, [&](const Use& use) { return RegionOf(*use.node) != region; });
 }

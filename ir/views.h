@@ -22,6 +22,9 @@ bool IsViewNode(const Node& node);
 // result a bias is added, the attention whose results a concat puts side by side. Null for others.
 Node* JoinedCall(const Node& node);
 
+// Whether the node, a matrix product, is computed by its region's own kernel rather than a library.
+bool IsComputedByRegion(const Node& node);
+
 // Follows view nodes to the value that owns the storage; a dense view when `v` owns it itself. The
 // result of a library call that is written into a concat is a window on the concat.
 View ResolveView(Value v);

@@ -69,7 +69,8 @@ std::string OffendingLines(const std::string& log, const std::string& source) {
 
 }  // namespace
 
-std::vector<char> CompileCuda(const std::string& source, int sm, const std::string& name) {
+std::vector<char> CompileCuda(const std::string& source, int sm, const std::string& name,
+                              std::string* report) {
   Program program;
   CheckNvrtc(nvrtcCreateProgram(&program.handle, source.c_str(), (name + ".cu").c_str(), 0, nullptr,
                                 nullptr),
@@ -77,6 +78,7 @@ std::vector<char> CompileCuda(const std::string& source, int sm, const std::stri
   const std::string arch = "--gpu-architecture=" + Architecture(source, sm);
   std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
   options.push_back(arch.c_str());
+  if (report != nullptr) options.push_back("--ptxas-options=-v");
   const nvrtcResult status =
       nvrtcCompileProgram(program.handle, static_cast<int>(options.size()), options.data());
   if (status != NVRTC_SUCCESS) {
@@ -84,6 +86,7 @@ std::vector<char> CompileCuda(const std::string& source, int sm, const std::stri
     Fail(ErrorCode::kEnvironment, "nvrtc: cannot compile ", name, " for ", Architecture(source, sm),
          ": ", nvrtcGetErrorString(status), "\n", Trim(log), OffendingLines(log, source));
   }
+  if (report != nullptr) *report = LogOf(program.handle);
   size_t size = 0;
   CheckNvrtc(nvrtcGetCUBINSize(program.handle, &size), "get the machine code of " + name);
   std::vector<char> cubin(size);
