@@ -16,6 +16,9 @@ enum class Numerics {
   kStrict,   // they are off
 };
 
+// Our own matrix products instead of a library's, for fuse-products.
+enum class OwnMatmul { kNever, kWhereFaster, kWherePossible };
+
 struct PassOptions {
   const Target* target = nullptr;             // null in text tests: a generic CPU
   const OptimizerSpec* optimizer = nullptr;   // for apply-optimizer
@@ -26,6 +29,7 @@ struct PassOptions {
   bool fuse = true;                           // false: one region a node
   bool fast = false;                          // admits non-deterministic kernels
   Numerics numerics = Numerics::kDefault;
+  OwnMatmul own_matmul = OwnMatmul::kWhereFaster;
   int64_t recompute_bytes = 0;                // of activations that the backward pass computes anew
   std::vector<std::string> keep_f32;          // scope globs that stay f32 under mixed precision
   bool verify_each_pass = true;               // false: only before the first pass and after the last

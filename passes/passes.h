@@ -23,6 +23,7 @@ void LowerViews(Graph& graph, const PassOptions& options);
 void FuseEpilogues(Graph& graph, const PassOptions& options);
 void PlaceInConcat(Graph& graph, const PassOptions& options);
 void FuseRegions(Graph& graph, const PassOptions& options);
+void FuseProducts(Graph& graph, const PassOptions& options);
 void OrderNodes(Graph& graph, const PassOptions& options);
 void AssignStreams(Graph& graph, const PassOptions& options);
 void PlanMemory(Graph& graph, const PassOptions& options);

@@ -71,6 +71,7 @@ std::vector<Pass> LowerPasses() {
       {"place-in-concat", "after views are known, and before regions form: a library call writes into the joined buffer",
        PlaceInConcat},
       {"fuse-regions", "on final nodes: nothing that computes is added after it", FuseRegions},
+      {"fuse-products", "of regions: one takes the product that it reads, and with it the time to load it", FuseProducts},
       {"order-nodes", "of regions, which run as a whole", OrderNodes},
       {"assign-streams", "when the order is known, and before plan-memory: what runs at once shares no memory",
        AssignStreams},

@@ -36,6 +36,7 @@ PassOptions ToPassOptions(const CompileOptions& options, const Target& target,
   out.fuse = options.fuse;
   out.fast = options.fast;
   out.numerics = options.numerics;
+  out.own_matmul = options.own_matmul ? OwnMatmul::kWhereFaster : OwnMatmul::kNever;
   out.keep_f32 = options.keep_f32;
 #ifdef NDEBUG
   // A fault that a pass leaves is found at the end of its stage; who looks for the pass has a dump.

@@ -28,6 +28,7 @@ struct CompileOptions {
   bool fuse = true;
   bool fast = false;  // admits kernels that differ from run to run
   Numerics numerics = Numerics::kDefault;
+  bool own_matmul = true;  // our own matrix products where they are faster
   std::vector<std::string> keep_f32;  // scope globs that stay f32 under mixed precision
   // Bytes that the process may take on the device; 0: as many as it wants. Programs recompute
   // activations until they fit.

@@ -44,7 +44,7 @@ struct TrainConfig {
   double loss_scale = 65536;
   int64_t loss_scale_interval = 2000;
   int64_t threads = 0;
-  bool fuse = true, fast = false;
+  bool fuse = true, fast = false, own_matmul = true;
   std::string numerics = "default", mode = "graph", memory, compile_cache;
 
   // The run.

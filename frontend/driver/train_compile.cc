@@ -16,6 +16,7 @@ CompileOptions MakeCompileOptions(const TrainConfig& config, const Target& targe
   options.keep_f32 = config.keep_f32;
   options.fuse = config.fuse;
   options.fast = config.fast;
+  options.own_matmul = config.own_matmul;
   options.memory_budget = MemoryBudget(config);
   if (options.memory_budget == 0 && target.kind() == DeviceKind::kCuda) {
     options.memory_budget = target.memory_bytes();

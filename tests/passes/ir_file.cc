@@ -95,9 +95,10 @@ std::vector<IrCase> ReadIrFile(const std::string& file) {
 // A GPU whose library takes no attention at all, or any with 100 MiB of scratch a batch entry.
 class TestTarget : public Target {
  public:
-  explicit TestTarget(bool attention) : attention_(attention) {}
+  TestTarget(bool attention, int sm) : attention_(attention), sm_(sm) {}
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return "test"; }
+  int sm() const override { return sm_; }
   int64_t memory_bytes() const override { return 0; }
   double peak_flops(DType) const override { return 0; }
   double bandwidth() const override { return 0; }
@@ -111,6 +112,7 @@ class TestTarget : public Target {
 
  private:
   bool attention_;
+  int sm_;
 };
 
 Value Decayed(Builder& b, const ParameterUpdate& u) {
@@ -164,10 +166,12 @@ void ParseOptions(const std::vector<std::string>& options, CaseOptions& to) {
       to.pass.fast = value == "true";
     } else if (key == "numerics") {
       to.pass.numerics = value == "strict" ? Numerics::kStrict : Numerics::kDefault;
+    } else if (key == "own_matmul") {
+      to.pass.own_matmul = value == "never" ? OwnMatmul::kNever : OwnMatmul::kWherePossible;
     } else if (key == "keep_f32") {
       to.pass.keep_f32 = Split(value, '|');
     } else if (key == "target") {
-      to.target = std::make_unique<TestTarget>(value == "cuda-attention");
+      to.target = std::make_unique<TestTarget>(value == "cuda-attention", value == "hopper" ? 90 : 80);
       to.pass.target = to.target.get();
     } else if (key == "optimizer") {
       to.optimizer.update = value == "momentum" ? MomentumUpdate : SgdUpdate;

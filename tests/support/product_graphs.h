@@ -1,0 +1,22 @@
+// Graphs whose products our own kernel takes: what the kernel is tested on, as text and on a GPU.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace stator {
+
+struct ProductGraph {
+  std::string name;
+  std::unique_ptr<Graph> graph;
+};
+
+// bf16 products of several shapes, M no multiple of a tile among them, with a bias and a gate, with a
+// residual, and with a gate's gradient and its column sums; B stored by columns and by rows.
+std::vector<ProductGraph> ProductGraphs();
+
+}  // namespace stator
