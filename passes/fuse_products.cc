@@ -37,9 +37,14 @@ bool IsFaster(int64_t m, int64_t n, int64_t k) {
 class Fuser {
  public:
   Fuser(Graph& graph, OwnMatmul wish) : graph_(graph), wish_(wish) {
+    place_.assign(graph.max_id(), 0);
+    int place = 0;
     for (Node* node : graph.Nodes()) {
+      place_[node->id()] = place++;
       const int region = RegionOf(*node);
-      if (region >= 0) regions_[region].push_back(node);
+      if (region < 0) continue;
+      regions_[region].push_back(node);
+      last_[region] = place_[node->id()];
     }
   }
 
@@ -83,7 +88,7 @@ class Fuser {
     for (const Use& use : UsesThroughViews(p)) {
       const int region = RegionOf(*use.node);
       if (region < 0 || use.node->StrFact(fact::kPhase) != product.StrFact(fact::kPhase)) continue;
-      if (Fits(regions_.at(region), p) && !HasDetour(RegionOf(product), region)) return region;
+      if (Fits(regions_.at(region), p) && !HasDetour(product, region)) return region;
     }
     return -1;
   }
@@ -141,8 +146,10 @@ class Fuser {
     return fits && bytes <= kReadBytes;
   }
 
-  // Whether a path leads from region `from` to `to` through another one.
-  bool HasDetour(int from, int to) const {
+  // Whether a path leads from the product to region `to` through another one: which has a node behind the
+  // product, and that keeps the search near.
+  bool HasDetour(const Node& product, int to) const {
+    const int from = RegionOf(product), place = place_[product.id()];
     std::set<int> seen = {from, to};
     std::vector<int> pending = {to};
     while (!pending.empty()) {
@@ -155,7 +162,7 @@ class Fuser {
           while (IsViewNode(*base)) base = base->operand(0).node;
           const int next = RegionOf(*base);
           if (next == from && region != to) return true;
-          if (next >= 0 && seen.insert(next).second) pending.push_back(next);
+          if (next >= 0 && last_.at(next) > place && seen.insert(next).second) pending.push_back(next);
         }
       }
     }
@@ -165,6 +172,8 @@ class Fuser {
   Graph& graph_;
   OwnMatmul wish_;
   std::map<int, std::vector<Node*>> regions_;
+  std::map<int, int> last_;  // of a region: the place of its last node
+  std::vector<int> place_;   // by node id
 };
 
 }  // namespace
