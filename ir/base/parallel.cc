@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -22,7 +23,11 @@ void ParallelFor(size_t n, const std::function<void(size_t)>& work) {
   };
   const size_t threads = std::min<size_t>(n, std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::thread> others;
-  for (size_t t = 1; t < threads; ++t) others.emplace_back([&] { run(next.fetch_add(1)); });
+  try {
+    for (size_t t = 1; t < threads; ++t) others.emplace_back([&] { run(next.fetch_add(1)); });
+  } catch (const std::system_error&) {
+    // The system has no more threads to give: those that are there do the same work.
+  }
   run(0);
   for (std::thread& thread : others) thread.join();
   for (const std::exception_ptr& error : errors) {
