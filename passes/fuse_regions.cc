@@ -411,7 +411,7 @@ class Fuser {
     for (const Node* n : nodes) inside_[n->id()] = trial;
     for (const Node* n : nodes) {
       const Place place = PlaceOf(space, *n);
-      if (place == Place::kNowhere) return false;
+      if (place == Place::kNowhere || (IsAssembled(*n) && place != Place::kFull)) return false;
       const IndexExpr& own = n->Is("fold") || place == Place::kFull ? at.full : at.row;
       const bool aligned =
           n->op_class() == OpClass::kElementwise || n->Is("fold") || n->Is("reshape") || IsAssembled(*n);

@@ -174,6 +174,14 @@ const std::vector<Pattern>& Patterns() {
   %4 = slice(%3) {limits=[$R,3], starts=[0,0]} : f32[$R,3]
   return %4, %1
 })", {"f32", "bf16"}, {{5, 7}, {33, 64}}},
+      // Statistics of rows side by side: parts of one element a row are not what the rows' kernel stores.
+      {"assembled_of_rows", R"(graph @f(%x: $T[$R,$C]) -> ($T[$R2,1], $T[$R,1]) {
+  %0 = sum(%x) {axes=[1]} : $T[$R,1]
+  %1 = neg(%0) : $T[$R,1]
+  %2 = mul(%0, %0) : $T[$R,1]
+  %3 = concat(%1, %2) {axis=0} : $T[$R2,1]
+  return %3, %1
+})", {"f32", "bf16"}, {{64, 128}, {33, 2100}}},
       // Nothing to do, but results to give.
       {"empty_operands", R"(graph @f(%x: $T[0,$C], %y: $T[$R,$C]) -> ($T[$R,$C], $T[1,$C], $T[0,1]) {
   %0 = concat(%x, %y) {axis=0} : $T[$R,$C]
