@@ -6,9 +6,11 @@
 #include "runtime/cpu/matmul.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <exception>
+#include <filesystem>
 #include <fstream>
 
 namespace stator {
@@ -71,6 +73,17 @@ std::vector<std::string> CompileAll(const Plan& plan, const CpuCompiler& compile
   return paths;
 }
 
+// Whether the file is as long as its header says. The loader maps what it promises, and what is missing
+// would be a bus error.
+bool IsWhole(const std::string& path) {
+  ElfW(Ehdr) header = {};
+  std::ifstream in(path, std::ios::binary);
+  in.read(reinterpret_cast<char*>(&header), sizeof(header));
+  std::error_code error;
+  const uint64_t size = std::filesystem::file_size(path, error);
+  return in && !error && header.e_shoff <= size && uint64_t{header.e_shnum} * header.e_shentsize <= size - header.e_shoff;
+}
+
 void CheckLanguage(const Plan& plan) {
   for (const KernelModule& module : plan.modules) {
     if (module.language == Language::kCpp) continue;
@@ -81,8 +94,10 @@ void CheckLanguage(const Plan& plan) {
 }  // namespace
 
 CpuModule::CpuModule(const std::string& path)
-    : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)), path_(path) {
-  if (handle_ == nullptr) Fail(ErrorCode::kEnvironment, "cannot load kernels: ", dlerror());
+    : handle_(IsWhole(path) ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr), path_(path) {
+  if (handle_ != nullptr) return;
+  const char* why = dlerror();
+  Fail(ErrorCode::kEnvironment, "cannot load kernels: ", why == nullptr ? StrCat(path, " is cut short") : why);
 }
 
 CpuModule::~CpuModule() { dlclose(handle_); }
