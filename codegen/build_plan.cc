@@ -111,7 +111,10 @@ Plan BuildPlan(const std::vector<ProgramGraph>& programs, const Target& target,
     const std::vector<Group> groups = GroupsOf(*p.graph);
     builder.BeginProgram(p.name, *p.graph, groups.size());
     const std::vector<EmittedKernel> kernels = EmitKernels(groups, builder);
-    for (size_t i = 0; i < groups.size(); ++i) AddGroup(builder, groups[i], kernels[i]);
+    for (size_t i = 0; i < groups.size(); ++i) {
+      builder.BeginRegion(groups[i].nodes);
+      AddGroup(builder, groups[i], kernels[i]);
+    }
     builder.EndProgram();
   }
   return builder.Finish();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "codegen/merge_calls.h"
 #include "codegen/prelude.h"
@@ -66,6 +67,8 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph, size
   outputs_.clear();
   arguments_.clear();
   step_of_region_.clear();
+  last_step_.clear();
+  wait_ = -1;
   joins_.clear();
   for (const Param& p : graph.inputs()) {
     PlanInput input{p.name, p.node->type(), {Space::kIo, AddIo(p.node->type())}};
@@ -107,6 +110,13 @@ TensorRef PlanBuilder::TensorOf(Value v) const {
   return t;
 }
 
+void PlanBuilder::BeginRegion(std::span<Node* const> nodes) {
+  const auto ahead = last_step_.find(static_cast<int>(nodes[0]->IntFact(fact::kStream, 0)));
+  step_of_region_[RegionOf(*nodes[0])] = ahead == last_step_.end() ? -1 : ahead->second;
+  const auto waits = step_of_region_.find(static_cast<int>(nodes[0]->IntFact(fact::kWaits, -1)));
+  if (waits != step_of_region_.end()) wait_ = std::max(wait_, waits->second);
+}
+
 PlanStep& PlanBuilder::AddStep(std::span<Node* const> nodes, StepWork work) {
   PlanStep step;
   step.work = std::move(work);
@@ -123,10 +133,8 @@ PlanStep& PlanBuilder::AddStep(std::span<Node* const> nodes, StepWork work) {
   step.scope = nodes.back()->scope();
   step.stream = static_cast<int>(nodes[0]->IntFact(fact::kStream, 0));
   const int here = static_cast<int>(program_->steps.size());
-  step_of_region_[RegionOf(*nodes[0])] = here;
-  const auto waits = step_of_region_.find(static_cast<int>(nodes[0]->IntFact(fact::kWaits, -1)));
-  joins_.resize(here, -1);
-  joins_.push_back(waits == step_of_region_.end() ? -1 : waits->second);
+  step_of_region_[RegionOf(*nodes[0])] = last_step_[step.stream] = here;
+  joins_.push_back(step.stream == 0 ? std::exchange(wait_, -1) : -1);
   program_->steps.push_back(std::move(step));
   NoteValues(nodes);
   return program_->steps.back();
@@ -287,9 +295,11 @@ void PlanBuilder::MergeSteps() {
 }
 
 // A step of another stream begins when all before it on stream 0 have ended; stream 0 waits where the
-// facts say so.
+// facts say so. What nobody waits for is on stream 0.
 void PlanBuilder::SetWaits() {
   std::vector<PlanStep>& steps = program_->steps;
+  const int joined = joins_.empty() ? -1 : *std::max_element(joins_.begin(), joins_.end());
+  for (int s = joined + 1; s < static_cast<int>(steps.size()); ++s) steps[s].stream = 0;
   int main = -1, waited_for_main = -1, waited_for_side = -1;
   for (size_t s = 0; s < steps.size(); ++s) {
     if (steps[s].stream == 0) {

@@ -26,6 +26,9 @@ class PlanBuilder {
 
   Language language() const { return language_; }
   const CudaLimits& limits() const { return limits_; }
+  // Before a region's step, and where it has nothing to do and gets none: what it waits for is waited for
+  // by the next step then, and who waits for it waits for the step ahead of it.
+  void BeginRegion(std::span<Node* const> nodes);
   void AddKernel(std::span<Node* const> nodes, const EmittedKernel& kernel);
   // With what joins the call: `nodes` is the region.
   void AddMatMul(const Node& node, std::span<Node* const> nodes);
@@ -66,6 +69,8 @@ class PlanBuilder {
   std::map<const Node*, BufferRef> inputs_;
   std::map<Value, BufferRef> outputs_;
   std::map<int, int> step_of_region_;
+  std::map<int, int> last_step_;  // by stream
+  int wait_ = -1;           // of the next step on stream 0
   std::vector<int> joins_;  // by step: the one of another stream to wait for, or -1
   bool deterministic_;
   StepValues* values_;

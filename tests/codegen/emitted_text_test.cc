@@ -169,5 +169,31 @@ TEST(EmittedText, updates_of_all_layers_share_launches) {
   EXPECT_EQ(launches, UpdateLaunches(GptPlanForGpu(DType::kBF16, 5)));
 }
 
+// A step with nothing to do is left out, but not what it waits for: a slice of no rows is the first to
+// read the gradient that stream 1 computes.
+TEST(EmittedText, waits_outlive_steps_that_are_left_out) {
+  const std::unique_ptr<Graph> graph = ParseGraph(R"(graph @f(%x: f32[64,32], %g: f32[64,16], %k: f32[32,8], state %w: f32[16,32], state %e: f32[0,32]) -> f32[64,8] {
+  %0 = matmul(%g, %x) {transpose_a=true} : f32[16,32] #{phase="backward"}
+  %1 = matmul(%x, %k) : f32[64,8] #{phase="backward"}
+  %2 = slice(%0) {limits=[0,32], starts=[0,0]} : f32[0,32] #{phase="update"}
+  %3 = sub(%e, %2) : f32[0,32] #{phase="update"}
+  %4 = sub(%w, %0) : f32[16,32] #{phase="update"}
+  return %1
+  next %e = %3
+  next %w = %4
+}
+)");
+  const auto target = MakeRecordedTarget("h200");
+  PassOptions options;
+  options.target = target.get();
+  PassManager(LowerPasses()).Run(*graph, options);
+  const Plan plan = BuildPlan({{"f", graph.get()}}, *target, {.plan_name = "f"});
+  const std::vector<PlanStep>& steps = plan.programs[0].steps;
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0].stream, 1);
+  EXPECT_EQ(steps[2].stream, 0);
+  EXPECT_EQ(steps[2].waits, std::vector<int>{0});
+}
+
 }  // namespace
 }  // namespace stator
