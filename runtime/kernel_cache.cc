@@ -52,7 +52,7 @@ KernelCache::KernelCache(std::string dir, int64_t limit) : dir_(std::move(dir)),
   if (error || !fs::is_directory(dir_)) {
     Fail(ErrorCode::kIo, "cannot create the kernel cache ", dir_, ": ",
          error ? error.message() : std::string("not a directory"),
-         "; choose another place with STATOR_CACHE");
+         "; choose another place with --compile_cache or STATOR_CACHE");
   }
 }
 
