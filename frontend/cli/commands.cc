@@ -13,6 +13,7 @@
 #include "ir/text.h"
 
 #include <cstdio>
+#include <optional>
 #include <map>
 
 namespace stator {
@@ -124,10 +125,13 @@ int ShowSample(const CommandLine& line) {
 }
 
 int Doctor(const CommandLine& line) {
+  // A file that is no plan is said before anything is called fine.
+  std::optional<Plan> plan;
+  if (!line.plan_file.empty()) plan = LoadPlan(line.plan_file);
   bool fine = PrintFindings(ExamineMachine());
-  if (!line.plan_file.empty()) {
+  if (plan) {
     std::printf("plan %s\n", line.plan_file.c_str());
-    fine = PrintFindings(ExaminePlan(LoadPlan(line.plan_file))) && fine;
+    fine = PrintFindings(ExaminePlan(*plan)) && fine;
   }
   return fine ? 0 : 1;
 }

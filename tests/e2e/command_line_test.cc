@@ -146,5 +146,21 @@ TEST_F(CommandLineTest, stator_opt_says_what_it_cannot_do) {
   EXPECT_NE(Run(opt, "--micro-batches 0 " + file).status, 0);
 }
 
+TEST_F(CommandLineTest, says_what_a_finished_run_has_left_to_do) {
+  const std::string keys = StrCat("train --device cpu --n_layer 1 --n_embd 32 --n_head 2 --block_size 16 --batch_size 2 ",
+                                  "--max_iters 2 --warmup_iters 1 --sample_tokens 0 --eval_iters 1 --out_dir ", dir_ / "finished");
+  ASSERT_EQ(Run(keys).status, 0);
+  const Outcome again = Run(keys + " --resume");
+  EXPECT_EQ(again.status, 0);
+  EXPECT_HAS(again.out, "the run was finished after 2 updates: nothing is trained");
+}
+
+TEST_F(CommandLineTest, doctor_says_first_that_a_plan_cannot_be_read) {
+  const Outcome outcome = Run("doctor --plan /nope");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_HAS(outcome.err, "cannot read /nope");
+}
+
 }  // namespace
 }  // namespace stator
