@@ -9,6 +9,7 @@
 // `together`: codegen makes one launch of them (codegen/merge_calls.h). For a GPU also its different
 // ones, and with them the little kernels before it that only it waits for: the last folds of gradients.
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -173,9 +174,13 @@ class Orderer {
   std::vector<int> Group(std::vector<int>& order) {
     kind_.assign(units_.size(), -1);
     const int64_t most = PeakBytes(problem_, order) + kTogetherBytes;
-    for (int most_kinds = gpu_ ? 3 : 1; most_kinds > 0; --most_kinds) {
-      FindLate(order, most_kinds == 3);
-      different_ = most_kinds > 1;
+    // The most that may be grouped first.
+    static constexpr struct {
+      bool little, different;
+    } kGroupings[] = {{true, true}, {false, true}, {false, false}};
+    for (size_t k = gpu_ ? 0 : std::size(kGroupings) - 1; k < std::size(kGroupings); ++k) {
+      FindLate(order, kGroupings[k].little);
+      different_ = kGroupings[k].different;
       const std::vector<int> grouped = LateTogether(order), ends = RunEnds(grouped);
       if (PeakBytes(problem_, grouped, ends) > most) continue;
       order = grouped;

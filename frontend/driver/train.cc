@@ -1,4 +1,3 @@
-#include "frontend/driver/start.h"
 #include "frontend/driver/train.h"
 
 #include "frontend/driver/checkpoint.h"
@@ -10,6 +9,7 @@
 #include "frontend/driver/report.h"
 #include "frontend/driver/resolve.h"
 #include "frontend/driver/sample.h"
+#include "frontend/driver/start.h"
 #include "frontend/driver/trainer.h"
 #include "ir/base/error.h"
 

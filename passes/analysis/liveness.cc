@@ -73,15 +73,6 @@ int Liveness::StepOf(const Node& node) const {
   return step_of_node[node.id()];
 }
 
-int LastRead(const Liveness& liveness, Value v) {
-  int last = -1;
-  AnyUseThroughViews(v, [&](const Use& use) {
-    last = std::max(last, liveness.StepOf(*use.node));
-    return false;
-  });
-  return last;
-}
-
 namespace {
 
 // What runs on another stream is done where stream 0 waits for it or for a later step there.

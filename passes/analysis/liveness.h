@@ -36,9 +36,6 @@ struct Liveness {
 // `order-nodes` come before.
 Liveness AnalyzeLiveness(const Graph& graph);
 
-// The last step that reads `v`, itself or through views; -1 when none does.
-int LastRead(const Liveness& liveness, Value v);
-
 // Bytes of the arena as planned (facts space and offset).
 int64_t ArenaBytes(const Graph& graph);
 
