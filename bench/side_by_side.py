@@ -23,15 +23,16 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Shapes by name; ms is what a step takes about, which says how many steps fill the time.
+# Shapes by name; ms is what a step takes about, which says how many steps fill the time. `stator` has keys for
+# our side alone: a byte budget, where without one a step would take more than 0.75 of the peers' memory.
 WORKS = {
     "gpt2-124m": dict(model="gpt2-124m", batch=64, seq=1024, vocab=50304, ms=120),
-    "gpt2-1.5b": dict(model="gpt2-1.5b", batch=16, seq=1024, vocab=50304, ms=340),
-    "llama-1b": dict(model="llama-1b", batch=8, seq=4096, vocab=128256, ms=505),
+    "gpt2-1.5b": dict(model="gpt2-1.5b", batch=16, seq=1024, vocab=50304, ms=340, stator=["memory=48GiB"]),
+    "llama-1b": dict(model="llama-1b", batch=8, seq=4096, vocab=128256, ms=505, stator=["memory=51GiB"]),
     "gpt2-124m-t8192": dict(model="gpt2-124m", batch=8, seq=8192, vocab=50304, ms=200),
     "gpt2-124m-t32768": dict(model="gpt2-124m", batch=2, seq=32768, vocab=50304, ms=435),
     "vocab-262144": dict(model="gpt2-124m", batch=16, seq=1024, vocab=262144, ms=72),
-    "vocab-1048576": dict(model="gpt2-124m", batch=8, seq=1024, vocab=1048576, ms=109),
+    "vocab-1048576": dict(model="gpt2-124m", batch=8, seq=1024, vocab=1048576, ms=109, stator=["memory=19GiB"]),
     "tiny": dict(model="tiny", batch=8, seq=128, vocab=256, ms=1),
 }
 
@@ -91,7 +92,7 @@ def run_stator(program, work, steps, extra):
     keys = dict(STATOR_MODELS[work["model"]], batch_size=work["batch"], block_size=work["seq"], vocab_size=work["vocab"],
                 dtype="bf16", device="cuda", max_iters=100000, learning_rate=3e-4, schedule="constant", min_lr=3e-4, warmup_iters=0, weight_decay=0.1,
                 beta2=0.95)
-    command = [program] + ["%s=%s" % item for item in keys.items()] + extra
+    command = [program] + ["%s=%s" % item for item in keys.items()] + work.get("stator", []) + extra
     done = subprocess.run(command, input="stream 5\nstream %d\n" % steps, capture_output=True, text=True)
     if done.returncode != 0:
         return dict(error=(done.stderr or done.stdout)[-400:])
@@ -140,6 +141,8 @@ def main():
                 else:
                     result = run_peer("jax_gpt.py" if side == "jax" else "torch_gpt.py", work, steps, SIDES[side])
             result.update(work=name, side=side, steps=steps, **sampler.figures())
+            if side.startswith("stator") and "stator" in work:
+                result["keys"] = work["stator"]
             results.append(result)
             if "error" in result:
                 print("%-18s %-22s failed: %s" % (name, side, result["error"].strip().splitlines()[-1:]), flush=True)

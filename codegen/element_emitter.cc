@@ -238,7 +238,10 @@ std::string ElementEmitter::EmitLaneTest(const Node& node, const IndexExpr& at, 
   const std::string start = StrCat("(", type, ")", text, " - (", type, ")(", vars_.Text(WithoutLane(position)), ")");
   const std::string lane = Variable(kChunkDepth, type, start);
   *depth = kLaneDepth;
-  return Variable(kLaneDepth, "bool", StrCat("(", type, ")", vars_.var(options_.lane_var).name, " == ", lane));
+  const std::string is = StrCat("(", type, ")", vars_.var(options_.lane_var).name, " == ", lane);
+  const std::string test = Variable(kLaneDepth, "bool", is);
+  lane_tests_.push_back({test, StrCat("const bool ", test, " = ", is, ";\n"), StrCat(lane, " < ", options_.vector, "u")});
+  return test;
 }
 
 bool ElementEmitter::IsVector(const IndexExpr& at) const {
@@ -291,8 +294,9 @@ std::string ElementEmitter::EmitVectorLoad(Value base, const IndexExpr& at) {
   // What no row shares: worth a place in registers between sweeps.
   bool own = false;
   for (const auto& term : start.terms) own = own || term.first != options_.chunk_var;
-  const bool early = options_.early && IsEarly(start) && (own || !options_.keep);
-  const bool keep = options_.keep && own && depth == kChunkDepth && (early || guards_.empty());
+  const bool kept = options_.keep || options_.place;
+  const bool early = options_.early && IsEarly(start) && (own || !kept);
+  const bool keep = kept && own && depth == kChunkDepth && (early || guards_.empty());
   const std::string type = StrCat("st_vec<", StorageCType(base.dtype()), ", ", options_.vector, ">");
   const bool alike = options_.place && !own && depth == kChunkDepth && guards_.empty() && IsEarly(start);
   const bool place = alike || (options_.place && keep && early);
@@ -474,6 +478,24 @@ std::string ElementEmitter::EmitRandom(const Node& node, const IndexExpr& at, in
   return StrCat(target, "[v]");
 }
 
+void ElementEmitter::StoreVector(Value v, const IndexExpr& at, const std::string& text, const char* store) {
+  const std::string name = NewName("o"), type = ComputeCType(v.dtype());
+  AddLine(kChunkDepth, StrCat(type, " ", name, "[", options_.vector, "];"));
+  AddLine(kLaneDepth, StrCat(name, "[v] = ", text, ";"));
+  after_lane_ += StrCat(store, "<", options_.vector, ">(", args_.Write(v), " + ", vars_.Text(WithoutLane(at)), ", ", name, ");\n");
+}
+
+void ElementEmitter::EmitAndStore(Value value, const IndexExpr& from, Value v, const IndexExpr& at) {
+  const Node& node = *value.node;
+  const bool rounds = node.Is("cast") && !IsOutside(node) && value.dtype() == DType::kBF16 && node.operand(0).dtype() == DType::kF32;
+  const bool vector = options_.language == Language::kCuda && options_.vector > 1 && vars_.Depth(at) == kLaneDepth && IsVector(at);
+  if (rounds && vector && !options_.pack && !memo_.contains(KeyOf(value, vars_.Text(from), {}))) {
+    StoreVector(v, at, Emit(node.operand(0), from), "st_store_rounded");
+  } else {
+    Store(v, at, Emit(value, from));
+  }
+}
+
 void ElementEmitter::Store(Value v, const IndexExpr& at, const std::string& text) {
   const std::string pointer = args_.Write(v);
   const int depth = vars_.Depth(at);
@@ -484,10 +506,7 @@ void ElementEmitter::Store(Value v, const IndexExpr& at, const std::string& text
       after_lane_ += StrCat(start(), text.substr(0, text.size() - 3), ");\n");  // without "[v]"
       return;
     }
-    const std::string name = NewName("o"), type = ComputeCType(v.dtype());
-    AddLine(kChunkDepth, StrCat(type, " ", name, "[", options_.vector, "];"));
-    AddLine(kLaneDepth, StrCat(name, "[v] = ", text, ";"));
-    after_lane_ += StrCat(start(), name, ");\n");
+    StoreVector(v, at, text, "st_store");
     return;
   }
   AddLine(depth, StrCat("st_put(", pointer, " + (", vars_.Text(at), "), ", text, ");"));

@@ -54,8 +54,8 @@ class ElementEmitter {
     // `keep` they outlive the sweep, but for what all rows read alike.
     bool early = false;
     std::string slot, slots;
-    // CUDA: the caller has places for vectors that are kept and for those that all rows read alike; they
-    // are named without a slot (`placed_vectors`).
+    // CUDA: the caller has places for a row's own vectors, which are kept between sweeps whatever `keep` says,
+    // and for those that all rows read alike; they are named without a slot (`placed_vectors`).
     bool place = false;
     bool pack = false;         // narrow results are kept for later sweeps, packed as they are stored
     int chunk_var = -1;        // index of the variable that counts a row's vectors
@@ -81,6 +81,10 @@ class ElementEmitter {
   void Define(Value v, const IndexExpr& at, const std::string& text, int depth = kInvariant);
   // Stores `text` to result `v` at `at`; vectorized on CUDA when it can be.
   void Store(Value v, const IndexExpr& at, const std::string& text);
+  // Computes `v` and stores it. What is rounded to be stored alone is rounded by the store, two at once.
+  void EmitAndStore(Value v, const IndexExpr& at) { EmitAndStore(v, at, v, at); }
+  // The same of `value` at `from`, stored as result `v` at `at`.
+  void EmitAndStore(Value value, const IndexExpr& from, Value v, const IndexExpr& at);
 
   // Forgets everything that varies within a sweep.
   void BeginSweep();
@@ -107,6 +111,12 @@ class ElementEmitter {
   };
   const std::vector<PlacedVector>& placed_vectors() const { return placed_vectors_; }
   std::string TakeSharedDeclarations() { return std::exchange(shared_declarations_, {}); }
+  // Tests whether a lane is the one that a vector looks for: the line at lane depth, and what must hold for any
+  // lane to be.
+  struct LaneTest {
+    std::string variable, line, any;
+  };
+  const std::vector<LaneTest>& lane_tests() const { return lane_tests_; }
   // Arrays of vectors kept between sweeps.
   const std::vector<std::string>& kept_vectors() const { return kept_vectors_; }
   // The depth at which an index varies.
@@ -116,6 +126,7 @@ class ElementEmitter {
 
  private:
   std::string EmitNode(Value v, const IndexExpr& at, int* depth);
+  void StoreVector(Value v, const IndexExpr& at, const std::string& text, const char* store);
   std::string EmitLaneTest(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitLoad(Value base, const IndexExpr& at, int* depth);
   std::string EmitVectorLoad(Value base, const IndexExpr& at);
@@ -157,6 +168,7 @@ class ElementEmitter {
   std::map<std::string, Shared> shared_;  // by what was loaded
   std::string shared_declarations_;
   std::vector<std::string> kept_vectors_;
+  std::vector<LaneTest> lane_tests_;
   std::map<std::string, std::string> packed_;  // by key, the text of a narrow result in later sweeps
   std::set<std::string> late_;  // variables of positions that are computed
   struct Known {

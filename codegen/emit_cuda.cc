@@ -14,10 +14,10 @@
 // (Over 600 lines, because rings and plain loops share the sweeps.)
 #include <algorithm>
 #include <bit>
-#include <cctype>
 #include <set>
 
 #include "codegen/emit_region.h"
+#include "codegen/placed_vectors.h"
 #include "codegen/scalar.h"
 #include "ir/base/error.h"
 #include "ir/reduce_tree.h"
@@ -253,7 +253,7 @@ class CudaWriter {
       const std::string live = last && may_be_dead_ ? "live" : "";
       const std::string condition = inside.empty() || live.empty() ? inside + live : StrCat(live, " && ", inside);
       if (keep) {
-        const std::string text = lanes + ChunkBody(shape.v) + combine, body = If(condition, PlacedIn(text) + text);
+        const std::string text = lanes + ChunkBody(shape.v) + combine, body = If(condition, placed().Reads(text, "ring") + text);
         if (!body.empty()) out += Chunks(shape.k, define_e + body);
       } else {
         out += Stream(shape, define_e, condition, end, bytes);
@@ -265,9 +265,9 @@ class CudaWriter {
     for (const Value& v : parts_.row_outputs) emitter_.Store(v, row, emitter_.Emit(v, row));
     out += If(may_be_dead_ ? "live && t == 0" : "t == 0", emitter_.TakeInvariant());
     if (ring_) {
-      ring_loads_ = Chunks(shape.k, define_e + If(inside, Places(false) + ring_loads_));
+      ring_loads_ = Chunks(shape.k, define_e + If(inside, placed().Places(false, "ring") + ring_loads_));
       alike_loads_ = emitter_.TakeAlikeLoads();
-      if (!alike_loads_.empty()) alike_loads_ = If("y == 0", Chunks(shape.k, define_e + If(inside, Places(true) + alike_loads_)));
+      if (!alike_loads_.empty()) alike_loads_ = If("y == 0", Chunks(shape.k, define_e + If(inside, placed().Places(true, "ring") + alike_loads_)));
       return out;
     }
     return emitter_.TakeSharedDeclarations() + emitter_.TakeEarlyInvariant() + out;
@@ -412,43 +412,7 @@ class CudaWriter {
 
   // A ring's memory: what all rows read alike, then kRingRows rows of every row of threads, then column
   // lanes that wait for others, where all meet at last.
-  int64_t PlaceBytes(int64_t bytes) const { return (bytes * vectors_ + 15) / 16 * 16; }
-  int64_t PlacedBytes(bool alike) const {
-    int64_t total = 0;
-    for (const auto& p : emitter_.placed_vectors()) total += p.alike == alike ? PlaceBytes(p.bytes) : 0;
-    return total;
-  }
-  // fn(vector, text of its place).
-  template <typename Fn>
-  void ForPlaces(const Fn& fn) const {
-    int64_t offset[2] = {0, 0};
-    for (const auto& p : emitter_.placed_vectors()) {
-      fn(p, StrCat("st_place<", p.type, ", ", vectors_, ">(", p.alike ? "st_shared" : "ring", " + ", offset[p.alike], ", e)"));
-      offset[p.alike] += PlaceBytes(p.bytes);
-    }
-  }
-  std::string Places(bool alike) const {
-    std::string text;
-    ForPlaces([&](const auto& p, const std::string& place) {
-      if (p.alike == alike) text += StrCat("const auto ", p.name, " = ", place, ";\n");
-    });
-    return text;
-  }
-  // Reads the vectors that `text` mentions.
-  std::string PlacedIn(const std::string& text) const {
-    std::string out;
-    ForPlaces([&](const auto& p, const std::string& place) {
-      if (Mentions(text, p.name)) out += StrCat("const auto ", p.name, " = ", place, ".get();\n");
-    });
-    return out;
-  }
-  static bool Mentions(const std::string& text, const std::string& name) {
-    const auto is_word = [&](size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_'); };
-    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += name.size()) {
-      if ((at == 0 || !is_word(at - 1)) && !is_word(at + name.size())) return true;
-    }
-    return false;
-  }
+  PlacedVectors placed() const { return {emitter_, vectors_}; }
   // The variables that `text` defines, a line each: types and names.
   std::vector<std::pair<std::string, std::string>> Defined(const std::string& text) {
     std::vector<std::pair<std::string, std::string>> out;
@@ -489,8 +453,8 @@ class CudaWriter {
       return StrCat("const auto ", name, " = [&](unsigned ", parameter, ") {\n", Indent(body, 2), "};\n");
     };
     const std::string of_lane = StrCat("const unsigned q = q0 + t % ", batch, ";\n");
-    const std::string ring = StrCat("unsigned char* const ring = st_shared + ", PlacedBytes(true), " + (y * ", kRingRows, " + q % ", kRingRows, ") * ",
-                                    PlacedBytes(false), ";\n");
+    const std::string ring = StrCat("unsigned char* const ring = st_shared + ", placed().Bytes(true), " + (y * ", kRingRows, " + q % ", kRingRows, ") * ",
+                                    placed().Bytes(false), ";\n");
     RingText text;
     text.before = StrCat("int turn = 0;\n(void)turn;\nunsigned q = 0;\n", next, declare);
     if (!next.empty()) text.before += lambda("prepare", "q0", of_lane + If("q < total", head + early + save)) + "prepare(0);\n";
@@ -528,13 +492,13 @@ class CudaWriter {
 
   // Rows of threads and blocks on a multiprocessor, as many as the ring's memory allows.
   void FitRing(RowShape* s, int64_t waiting) {
-    int64_t row = PlacedBytes(false) * kRingRows, meet = 0;
+    int64_t row = placed().Bytes(false) * kRingRows, meet = 0;
     for (const Node* f : parts_.column_folds) meet = std::max(meet, 4 * Registers(*f) * s->k * s->p * s->v);  // st_store_columns
-    if (PlacedBytes(false) == 0) fits_ = false;
+    if (placed().Bytes(false) == 0) fits_ = false;
     constexpr int64_t kRest = 5 << 10;  // of a block: the system's and what row folds leave for each other
     for (s->y = std::min(kColumnLanes, kRingThreads / s->p); s->y > 0 && s->y * s->p >= 128; s->y /= 2) {
       const int64_t levels = std::bit_width(static_cast<uint64_t>(kColumnLanes / s->y)) - 1;
-      shared_bytes_ = PlacedBytes(true) + s->y * (row + std::max(levels * waiting, meet));
+      shared_bytes_ = placed().Bytes(true) + s->y * (row + std::max(levels * waiting, meet));
       const int64_t block = shared_bytes_ + kRest;
       for (blocks_ = static_cast<int>(kRingThreads / (s->p * s->y)); blocks_ > 0; --blocks_) {
         if (blocks_ * block <= limits_.shared_bytes) return;
@@ -552,7 +516,7 @@ class CudaWriter {
     const IndexExpr index = vars.AddVar("r", space_.n, kInvariant);
     const std::string sweeps = Sweeps(shape, index * space_.inner, index, "");
     int64_t waiting = 0;  // bytes of a row of threads' column lanes
-    for (const Node* f : parts_.column_folds) waiting += PlaceBytes(4 * Registers(*f) * shape.v);
+    for (const Node* f : parts_.column_folds) waiting += placed().RowBytes(4 * Registers(*f) * shape.v);
     FitRing(&shape, waiting);
     const int64_t serial = kColumnLanes / shape.y;  // lanes that a row of threads folds in turn
     const int64_t each = (space_.chunks() + limits_.multiprocessors * blocks_ - 1) / (limits_.multiprocessors * blocks_);
@@ -567,16 +531,16 @@ class CudaWriter {
     }
     const RingText loop = RingLoop(head, sweeps, std::min<int64_t>(rows, 32));
 
-    // Memory in its order: see PlaceBytes().
+    // Memory in its order: see placed().
     const int64_t levels = std::bit_width(static_cast<uint64_t>(serial)) - 1;
-    const int64_t wait_at = PlacedBytes(true) + PlacedBytes(false) * kRingRows * shape.y;
+    const int64_t wait_at = placed().Bytes(true) + placed().Bytes(false) * kRingRows * shape.y;
     std::string declare, reset, merge, wait, finish;
     int64_t offset = 0;
     for (size_t k = 0; k < parts_.column_folds.size(); ++k) {
       Node* f = parts_.column_folds[k];
       const std::string g = StrCat("g", k), op = FoldOp(*f), type = ComputeCType(f->type().dtype), out = args_.Write(f->result());
       const std::string place = StrCat("st_place<", type, ", ", shape.v, ", ", vectors_, ">(waiting + ", offset, ", e)"), vec = StrCat("st_vec<", type, ", ", shape.v, ">");
-      offset += PlaceBytes(4 * Registers(*f) * shape.v);
+      offset += placed().RowBytes(4 * Registers(*f) * shape.v);
       declare += StrCat(type, " ", g, "[", shape.k, "][", shape.v, "];\n");
       reset += Unrolled("c", shape.k, Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::identity();\n")));
       merge += StrCat("const ", vec, " w", k, " = ", place, ".get();\n", Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::of(w", k, ".t[v], ", g, "[c][v]);\n")));
@@ -684,13 +648,14 @@ CudaLimits LimitsOf(int sm) {
     case 80: return {164 << 10, 108};
     case 86: return {100 << 10, 82};
     case 89: return {100 << 10, 128};
-    case 90: return {228 << 10, 132};
-    case 100: return {228 << 10, 148};
+    case 90: return {228 << 10, 132, 16};
+    case 100: return {228 << 10, 148, 16};
     default: return {100 << 10, 108};
   }
 }
 
 EmittedKernel EmitCuda(const RegionParts& parts, const CudaLimits& limits) {
+  if (auto kernel = EmitLongRows(parts, limits)) return *std::move(kernel);
   if (parts.space.kind == SpaceKind::kRowColumn) {
     CudaWriter writer(parts, limits, /*ring=*/true);
     const EmittedKernel kernel = writer.Write();

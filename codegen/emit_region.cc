@@ -89,14 +89,14 @@ RegionParts AnalyzeRegion(std::span<Node* const> nodes) {
 }
 
 void StoreFull(ElementEmitter& emitter, const RegionParts& parts, const IndexExpr& full) {
-  for (const Value& v : parts.full_outputs) emitter.Store(v, full, emitter.Emit(v, full));
+  for (const Value& v : parts.full_outputs) emitter.EmitAndStore(v, full);
   for (const Node* concat : parts.assembled) {
     const int axis = concat->view().Axis("axis");
     const Dims strides = DenseStrides(concat->type().shape);
     int64_t at = 0;
     for (const Value& part : concat->operands()) {
       const IndexExpr window = Strided(emitter.vars(), full, part.shape(), strides, at);
-      emitter.Store(const_cast<Node*>(concat)->result(), window, emitter.Emit(part, full));
+      emitter.EmitAndStore(part, full, const_cast<Node*>(concat)->result(), window);
       at += part.shape()[axis] * strides[axis];
     }
   }

@@ -1,6 +1,7 @@
 // Emits the kernel of a fused region.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ struct EmittedKernel {
 struct CudaLimits {
   int64_t shared_bytes = 0;  // shared memory of a multiprocessor; 1 KiB a block is not the program's
   int64_t multiprocessors = 1;
+  int64_t cluster = 1;       // blocks that can read each other's shared memory
 };
 // Of a usual device of compute capability `sm`: 90.
 CudaLimits LimitsOf(int sm);
@@ -70,6 +72,8 @@ std::string FoldType(const Node& fold);
 
 EmittedKernel EmitCpp(const RegionParts& parts);
 EmittedKernel EmitCuda(const RegionParts& parts, const CudaLimits& limits);
+// Of long rows whose folds follow no tree; nothing where the region or the device is not made for it.
+std::optional<EmittedKernel> EmitLongRows(const RegionParts& parts, const CudaLimits& limits);
 // Of a region with a product, for sm_90.
 EmittedKernel EmitMatMul(const RegionParts& parts);
 

@@ -180,7 +180,7 @@ class Verifier {
           call.block, " threads, ", call.shared_bytes, " shared bytes");
     Check(!call.table || call.args.size() * 8 <= 32764, "has a table of ", call.args.size(), " buffers");
     for (const TileMap& map : call.maps) Verify(map);
-    Check(call.cluster >= 1 && call.cluster <= 8 && call.grid[0] % call.cluster == 0, "has clusters of ",
+    Check(call.cluster >= 1 && call.cluster <= 16 && call.grid[0] % call.cluster == 0, "has clusters of ",
           call.cluster, " blocks in a grid of ", call.grid[0]);
   }
 

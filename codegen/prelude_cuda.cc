@@ -100,6 +100,11 @@ ST_FN uint2 st_load_word(const uint2* p) {
   return w;
 }
 template <typename W> ST_FN W st_load_word(const W* p) { return *p; }
+// Stores likewise: words that were put together in one of several branches are taken apart otherwise.
+ST_FN void st_store_word(uint4* p, uint4 w) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w) : "memory");
+}
+template <typename W> ST_FN void st_store_word(W* p, W w) { *p = w; }
 ST_FN unsigned short st_half_bits(float x) {
   unsigned r;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(0.0f), "f"(x));
@@ -187,12 +192,21 @@ template <int V, typename T, typename C> ST_FN void st_store(T* p, const C (&x)[
   st_vec<T, V> u;
   st_put_lanes(u, x);
 #pragma unroll
-  for (int i = 0; i < u.words; ++i) reinterpret_cast<W*>(p)[i] = u.w[i];
+  for (int i = 0; i < u.words; ++i) st_store_word(reinterpret_cast<W*>(p) + i, u.w[i]);
+}
+// The same of values that are yet to be rounded.
+template <int V> ST_FN void st_store_rounded(st_bf16* p, const float (&x)[V]) {
+  typedef typename st_vec<st_bf16, V>::W W;
+  st_vec<st_bf16, V> u;
+#pragma unroll
+  for (int v = 0; v + 1 < V; v += 2) u.u[v / 2] = st_bf16_pair(x[v + 1], x[v]);
+#pragma unroll
+  for (int i = 0; i < u.words; ++i) st_store_word(reinterpret_cast<W*>(p) + i, u.w[i]);
 }
 template <int V, typename T> ST_FN void st_store(T* p, const st_vec<T, V>& u) {
   typedef typename st_vec<T, V>::W W;
 #pragma unroll
-  for (int i = 0; i < u.words; ++i) reinterpret_cast<W*>(p)[i] = u.w[i];
+  for (int i = 0; i < u.words; ++i) st_store_word(reinterpret_cast<W*>(p) + i, u.w[i]);
 }
 // Words i, i + 1, ... of the stream, `i` a multiple of 4.
 template <int V>
@@ -311,6 +325,80 @@ template <int V, typename T, int E> ST_FN void st_load(const T* p, const st_plac
 }
 ST_FN void st_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> ST_FN void st_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+// The same of `n` where loops are unrolled; more than 15 wait for 15.
+ST_FN void st_wait_for(int n) {
+  switch (n) {
+    case 0: st_wait<0>(); break;
+    case 1: st_wait<1>(); break;
+    case 2: st_wait<2>(); break;
+    case 3: st_wait<3>(); break;
+    case 4: st_wait<4>(); break;
+    case 5: st_wait<5>(); break;
+    case 6: st_wait<6>(); break;
+    case 7: st_wait<7>(); break;
+    case 8: st_wait<8>(); break;
+    case 9: st_wait<9>(); break;
+    case 10: st_wait<10>(); break;
+    case 11: st_wait<11>(); break;
+    case 12: st_wait<12>(); break;
+    case 13: st_wait<13>(); break;
+    case 14: st_wait<14>(); break;
+    default: st_wait<15>(); break;
+  }
+}
+
+// V more elements for one more exponential.
+template <int V> ST_FN st_logsumexp_acc<float> st_add_elements(st_logsumexp_acc<float> a, const float (&x)[V]) {
+  float y[V], largest[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) largest[v] = x[v];
+#pragma unroll
+  for (int s = 1; s < V; s *= 2) {
+#pragma unroll
+    for (int v = 0; v + s < V; v += 2 * s) largest[v] = fmaxf(largest[v], largest[v + s]);
+  }
+  // No number passes an infinity by: its exponential, and so the sum, is infinite.
+  const float most = fminf(fmaxf(a.largest, largest[0]), st_most(0.0f));
+#pragma unroll
+  for (int v = 0; v < V; ++v) y[v] = st_exp_sub(x[v], most);
+  return st_logsumexp_acc<float>(most, st_fma(a.sum, st_exp_sub(a.largest, most), st_fold_vector<st_sum<float>>(y)));
+}
+
+// All blocks of the cluster meet; what they have written into each other's memory is there.
+ST_FN void st_meet_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// A word of this block's shared memory, in block `rank` of the cluster.
+ST_FN void st_put_remote(unsigned* to, int rank, unsigned x) {
+  asm volatile("{\n .reg .u32 at;\n mapa.shared::cluster.u32 at, %0, %1;\n st.shared::cluster.u32 [at], %2;\n}"
+               ::"r"((unsigned)__cvta_generic_to_shared(to)), "r"(rank), "r"(x) : "memory");
+}
+template <typename Op, int N, typename T> ST_FN T st_fold_neighbours(T a) {
+#pragma unroll
+  for (int s = 1; s < N; s *= 2) a = Op::of(a, st_shuffle(a, s));
+  return a;
+}
+// Combines what the T threads of C blocks of a cluster hold; each of them gets the result. They meet once, and
+// `turn` alternates from call to call between two places. Op is symmetric.
+template <typename Op, int T, int C, typename A> ST_FN A st_fold_cluster(A a, int t, int rank, int& turn) {
+  constexpr int warps = T / 32;
+  __shared__ __align__(16) A parts[2][warps], blocks[2][C];
+  a = st_fold_neighbours<Op, 32>(a);
+  if (t % 32 == 0) parts[turn][t / 32] = a;
+  __syncthreads();
+  a = st_fold_neighbours<Op, warps>(parts[turn][t % warps]);
+  if constexpr (C > 1) {
+    if (t < C) {
+      const unsigned* const words = reinterpret_cast<const unsigned*>(&a);
+#pragma unroll
+      for (int i = 0; i < (int)(sizeof(A) / 4); ++i) st_put_remote(reinterpret_cast<unsigned*>(&blocks[turn][rank]) + i, t, words[i]);
+    }
+    st_meet_cluster();
+    a = st_fold_neighbours<Op, C>(blocks[turn][t % C]);
+  }
+  turn ^= 1;
+  return a;
+}
 
 template <typename Op, int G, typename T> ST_FN void st_fold_vectors(T (&a)[G], T (&b)[G]) {
 #pragma unroll

@@ -17,7 +17,7 @@ namespace stator {
 namespace {
 
 constexpr int64_t kMostLogits = int64_t{1} << 29;
-constexpr int64_t kFewestTokens = 1024;
+constexpr int64_t kFewestTokens = 2048;
 
 // loss [N] for x [N,C], w [V,C], targets [N].
 Type InferLoss(const OpView& op) {

@@ -45,6 +45,7 @@ class KernelStep : public CudaStep {
                        static_cast<unsigned>(call.grid[2]));
     shape_.block = static_cast<unsigned>(call.block);
     shape_.shared_bytes = static_cast<size_t>(call.shared_bytes);
+    shape_.cluster = call.cluster;
     if (prepare) PrepareLaunch(kernel_, shape_, name_);
     for (const TileMap& map : call.maps) maps_.push_back(MakeTensorMap(map, spaces, name_));
     for (TensorMap& map : maps_) params_.push_back(&map);

@@ -76,6 +76,10 @@ void PrepareLaunch(CudaKernel kernel, const LaunchShape& shape, const std::strin
                                    static_cast<int>(shape.shared_bytes)),
               "raise the shared memory of kernel " + name);
   }
+  if (shape.cluster > 8) {  // more than every device of the architecture promises
+    CheckCuda(cudaFuncSetAttribute(handle, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+              StrCat("allow kernel ", name, " clusters of ", shape.cluster, " blocks"));
+  }
 }
 
 void LaunchKernel(CudaKernel kernel, const LaunchShape& shape, void** params, cudaStream_t stream,

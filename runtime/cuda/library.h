@@ -45,6 +45,7 @@ struct LaunchShape {
   dim3 grid{1, 1, 1};
   unsigned block = 1;
   size_t shared_bytes = 0;
+  int cluster = 1;  // as the kernel was compiled
 };
 
 // Checks a shape against the kernel's and the device's limits and raises the kernel's limit of

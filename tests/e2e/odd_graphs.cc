@@ -49,6 +49,15 @@ const std::vector<Pattern>& Patterns() {
   %10 = add(%2, %9) : $T[$R,$C]
   return %10, %8
 })", {"f32", "bf16"}, {{5, 8193}, {2, 70001}, {33, 250}, {7, 1023}, {300, 12}, {4, 1}, {1, 6}}},
+      // Rows of a vocabulary's length, folded without a tree, as many as the rows of a whole block.
+      {"long_rows", R"(graph @f(%x: $T[$R,$C]) -> ($T[$R,$C], f32[$R,1]) {
+  %0 = cast(%x) {to=f32} : f32[$R,$C]
+  %1 = online_logsumexp(%0) {axes=[1]} : f32[$R,1]
+  %2 = broadcast(%1) {shape=[$R,$C]} : f32[$R,$C]
+  %3 = exp_sub(%0, %2) : f32[$R,$C]
+  %4 = cast(%3) {to=$T} : $T[$R,$C]
+  return %4, %1
+})", {"bf16"}, {{70, 16400}, {66, 16385}, {3, 65536}}},
       // Several outputs of different dtypes from one kernel.
       {"outputs_of_every_kind", R"(graph @f(%x: $T[$R,$C], %y: $T[$R,$C]) -> (bool[$R,$C], i64[$R,$C], f16[$R,$C], f8e4m3[$R,$C], f8e5m2[$R,$C], u8[$R,$C], bool[$R,1]) {
   %0 = less(%x, %y) : bool[$R,$C]
