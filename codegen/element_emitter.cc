@@ -267,7 +267,7 @@ std::string ElementEmitter::EmitLoad(Value base, const IndexExpr& at, int* depth
   *depth = std::max(vars_.Depth(at), GuardDepth());
   const bool cuda = options_.language == Language::kCuda;
   const bool vector = cuda && *depth == kLaneDepth && GuardDepth() < kLaneDepth && IsVector(at);
-  if (vector) return EmitVectorLoad(base, at);
+  if (vector) return EmitVectorLoad(args_.Read(base), base.dtype(), at);
   const std::string pointer = args_.Read(base), type = ComputeCType(base.dtype());
   const std::string guard = GuardText(), element = StrCat(pointer, "[", vars_.Text(at), "]");
   const bool early = options_.early && IsEarly(at) && *depth < kLaneDepth;
@@ -288,16 +288,16 @@ std::string ElementEmitter::EmitLoad(Value base, const IndexExpr& at, int* depth
 }
 
 // The lanes' elements at once. They stay packed as they are stored, and are widened where they are used.
-std::string ElementEmitter::EmitVectorLoad(Value base, const IndexExpr& at) {
+// `own`: whether `pointer` is a row's own.
+std::string ElementEmitter::EmitVectorLoad(const std::string& pointer, DType dtype, const IndexExpr& at, bool own) {
   const IndexExpr start = WithoutLane(at);
   const int depth = guards_.empty() ? vars_.Depth(start) : kChunkDepth;
   // What no row shares: worth a place in registers between sweeps.
-  bool own = false;
   for (const auto& term : start.terms) own = own || term.first != options_.chunk_var;
   const bool kept = options_.keep || options_.place;
   const bool early = options_.early && IsEarly(start) && (own || !kept);
   const bool keep = kept && own && depth == kChunkDepth && (early || guards_.empty());
-  const std::string type = StrCat("st_vec<", StorageCType(base.dtype()), ", ", options_.vector, ">");
+  const std::string type = StrCat("st_vec<", StorageCType(dtype), ", ", options_.vector, ">");
   const bool alike = options_.place && !own && depth == kChunkDepth && guards_.empty() && IsEarly(start);
   const bool place = alike || (options_.place && keep && early);
   const std::string name = NewName(keep || alike ? "s" : "l");
@@ -305,16 +305,16 @@ std::string ElementEmitter::EmitVectorLoad(Value base, const IndexExpr& at) {
   const std::string target = slots && !place ? StrCat(name, options_.slot) : name;
   const std::string declaration = StrCat(type, " ", name, slots ? options_.slots : "", ";");
   if (place) {
-    placed_vectors_.push_back({name, StrCat(StorageCType(base.dtype()), ", ", options_.vector), options_.vector * ByteWidth(base.dtype()), alike});
+    placed_vectors_.push_back({name, StrCat(StorageCType(dtype), ", ", options_.vector), options_.vector * ByteWidth(dtype), alike});
   } else if (slots) {
     (early ? early_declarations_ : kept_) += declaration + '\n';
   } else {
     AddLoadLine(depth, early, declaration);
   }
   if (keep && !place) kept_vectors_.push_back(name);
-  if (early && depth == kChunkDepth) early_bytes_ += options_.vector * ByteWidth(base.dtype());
-  std::string load = StrCat("st_load<", options_.vector, ">(", args_.Read(base), " + ", vars_.Text(start), ", ", target, ");");
-  if (early && own && slots && !keep && guards_.empty()) load = SharedLoad(base, start, target, load);
+  if (early && depth == kChunkDepth) early_bytes_ += options_.vector * ByteWidth(dtype);
+  std::string load = StrCat("st_load<", options_.vector, ">(", pointer, " + ", vars_.Text(start), ", ", target, ");");
+  if (early && own && slots && !keep && guards_.empty()) load = SharedLoad(pointer, dtype, start, target, load);
   const std::string guard = GuardText();
   if (alike) {
     alike_loads_ += load + '\n';
@@ -322,32 +322,74 @@ std::string ElementEmitter::EmitVectorLoad(Value base, const IndexExpr& at) {
     AddLoadLine(depth, early, guard.empty() ? load : StrCat("if (", guard, ") ", load, " else ", target, ".clear();"));
   }
   last_early_ = true;
-  return base.dtype() == DType::kBool ? StrCat("(", target, "[v] != 0)") : StrCat(target, "[v]");
+  return dtype == DType::kBool ? StrCat("(", target, "[v] != 0)") : StrCat(target, "[v]");
 }
 
 // The load, or what stands for it when an earlier sweep has left the first chunks in shared memory.
 // Threads meet only what they have put there themselves.
-std::string ElementEmitter::SharedLoad(Value base, const IndexExpr& start, const std::string& target,
+std::string ElementEmitter::SharedLoad(const std::string& pointer, DType dtype, const IndexExpr& start, const std::string& target,
                                        const std::string& load) {
-  const std::string key = KeyOf(base, vars_.Text(start), {});
+  const std::string key = StrCat(pointer, '@', vars_.Text(start));
   if (const auto it = shared_.find(key); it != shared_.end()) {
     const std::string kept = StrCat(target, " = ", it->second.name, "[e];");
     return it->second.chunks == options_.shared_chunks ? kept : StrCat("if (c < ", it->second.chunks, ") ", kept, " else ", load);
   }
-  const int64_t bytes = options_.shared_threads * options_.vector * ByteWidth(base.dtype());
+  const int64_t bytes = options_.shared_threads * options_.vector * ByteWidth(dtype);
   const int64_t chunks = std::min(options_.shared_chunks, options_.shared_bytes / bytes);
   if (!options_.share || chunks == 0) return load;
   options_.shared_bytes -= chunks * bytes;
   const std::string name = NewName("k");
   shared_[key] = {name, chunks};
-  shared_declarations_ += StrCat("__shared__ st_vec<", StorageCType(base.dtype()), ", ", options_.vector, "> ", name, "[",
+  shared_declarations_ += StrCat("__shared__ st_vec<", StorageCType(dtype), ", ", options_.vector, "> ", name, "[",
                                  chunks * options_.shared_threads, "];\n");
   AddLine(kChunkDepth, chunks == options_.shared_chunks ? StrCat(name, "[e] = ", target, ";")
                                                         : StrCat("if (c < ", chunks, ") ", name, "[e] = ", target, ";"));
   return load;
 }
 
+// A row that lies whole in one of the parts: the part is chosen once a row, its elements are loaded as a row's
+// own. "" where the parts are computed, or meet within a row.
+std::string ElementEmitter::EmitRowOfParts(const Node& node, const IndexExpr& at, int* depth) {
+  if (options_.language != Language::kCuda || !guards_.empty()) return "";
+  const int axis = node.view().Axis("axis");
+  const Dims& shape = node.type().shape;
+  const int64_t inner = DenseStrides(shape)[axis], extent = shape[axis] * inner;
+  for (const Value& part : node.operands()) {
+    if (!IsOutside(*part.node) || part.type().NumElements() == 0) return "";
+  }
+  // What varies within the row, and is the same in every part.
+  IndexExpr row = at, within;
+  row.terms.clear(), row.constant = 0;
+  within.constant = at.constant;
+  for (const auto& term : at.terms) (vars_.var(term.first).depth == kInvariant ? row : within).terms.push_back(term);
+  if (vars_.Depth(within) != kLaneDepth || !IsVector(within) || vars_.Min(within) < 0) return "";
+  const IndexExpr outer = vars_.Div(row, extent), place = vars_.Mod(row, extent);
+  int64_t low = 0;
+  std::string text;
+  bool early = true;
+  for (int i = 0; i < node.num_operands(); ++i) {
+    const int64_t size = node.operand(i).shape()[axis] * inner;
+    // Rows start where every part does, and none reaches beyond its end.
+    for (const auto& [var, c] : row.terms) {
+      if (c % options_.vector != 0 || low % c != 0 || size % c != 0 || vars_.Max(within) >= c) return "";
+    }
+    std::string inside;
+    const IndexExpr begin = outer * size + vars_.Window(place, low, size, &inside);
+    early = early && IsEarly(begin);
+    const std::string start = StrCat(args_.Read(node.operand(i)), " + (", vars_.Text(begin), ")");
+    text += inside.empty() || i + 1 == node.num_operands() ? start : StrCat("(", inside, ") ? ", start, " : ");
+    if (inside.empty()) break;
+    low += size;
+  }
+  if (!early) return "";
+  const std::string pointer = NewName("c");
+  AddIndexLine(kInvariant, true, StrCat("const ", StorageCType(node.type().dtype), "* const ", pointer, " = ", text, ";"));
+  *depth = kLaneDepth;
+  return EmitVectorLoad(pointer, node.type().dtype, within, true);
+}
+
 std::string ElementEmitter::EmitConcat(const Node& node, const IndexExpr& at, int* depth) {
+  if (const std::string row = EmitRowOfParts(node, at, depth); !row.empty()) return row;
   const int axis = node.view().Axis("axis");
   const Dims& shape = node.type().shape;
   const int64_t inner = DenseStrides(shape)[axis], extent = shape[axis] * inner;

@@ -129,10 +129,11 @@ class ElementEmitter {
   void StoreVector(Value v, const IndexExpr& at, const std::string& text, const char* store);
   std::string EmitLaneTest(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitLoad(Value base, const IndexExpr& at, int* depth);
-  std::string EmitVectorLoad(Value base, const IndexExpr& at);
+  std::string EmitVectorLoad(const std::string& pointer, DType dtype, const IndexExpr& at, bool own = false);
   // Emits `text` and keeps it, packed, for later sweeps. The text of this sweep.
   std::string Pack(Value v, const IndexExpr& at, const std::string& text);
-  std::string SharedLoad(Value base, const IndexExpr& start, const std::string& target, const std::string& load);
+  std::string SharedLoad(const std::string& pointer, DType dtype, const IndexExpr& start, const std::string& target, const std::string& load);
+  std::string EmitRowOfParts(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitConcat(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitPad(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitGather(const Node& node, const IndexExpr& at, int* depth);

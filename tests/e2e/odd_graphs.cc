@@ -49,6 +49,19 @@ const std::vector<Pattern>& Patterns() {
   %10 = add(%2, %9) : $T[$R,$C]
   return %10, %8
 })", {"f32", "bf16"}, {{5, 8193}, {2, 70001}, {33, 250}, {7, 1023}, {300, 12}, {4, 1}, {1, 6}}},
+      // Rows of which each lies in one of two tensors.
+      {"rows_of_parts", R"(graph @f(%x: $T[1,$R,$C], %y: $T[1,$R,$C], %z: $T[2,$R,$C]) -> ($T[2,$R,$C], f32[1,1,$C]) {
+  %0 = concat(%x, %y) {axis=0} : $T[2,$R,$C]
+  %1 = cast(%0) {to=f32} : f32[2,$R,$C]
+  %2 = cast(%z) {to=f32} : f32[2,$R,$C]
+  %3 = mul(%1, %2) : f32[2,$R,$C]
+  %4 = sum(%3) {axes=[2]} : f32[2,$R,1]
+  %5 = broadcast(%4) {shape=[2,$R,$C]} : f32[2,$R,$C]
+  %6 = sub(%1, %5) : f32[2,$R,$C]
+  %7 = cast(%6) {to=$T} : $T[2,$R,$C]
+  %8 = sum(%3) {axes=[0,1]} : f32[1,1,$C]
+  return %7, %8
+})", {"f32", "bf16"}, {{33, 100}, {2100, 264}, {5, 7}, {64, 768}}},
       // Rows of a vocabulary's length, folded without a tree, as many as the rows of a whole block.
       {"long_rows", R"(graph @f(%x: $T[$R,$C]) -> ($T[$R,$C], f32[$R,1]) {
   %0 = cast(%x) {to=f32} : f32[$R,$C]
