@@ -7,7 +7,8 @@
 //   kLow ops      low operands; low results, but f32 where the result is a parameter's gradient
 //   kComputeInF32 ops  low operands and results; their expansion computes in f32 (ir/expand.h).
 //                 Operands that the record calls `wide` (scales, statistics) stay f32, and results
-//                 that its inference makes f32 (log-sum-exps, losses) are f32
+//                 that its inference makes f32 (log-sum-exps, losses) are f32. Where all operands
+//                 are f32 for good, they are read as they are, and the result alone is rounded
 //   their gradients    the group of nodes computes in f32; what leaves it is rounded, parameter
 //                 gradients excepted
 //   elementwise   computes in f32 on widened operands. The result is rounded if an operand was low,
@@ -18,7 +19,10 @@
 //   biases        that a product's call can add (passes/fuse_epilogues.cc): of the shadow, as the
 //                 call takes them, added in f32; not with strict numerics
 //   gathers       of the shadow, where the data is a parameter
-//   the update, losses, scalars, and scopes that match keep_f32: f32
+//   the update, losses, scalars, and scopes that match keep_f32: f32. What a kept scope reads of a
+//                 gather, of a kComputeInF32 op with f32 operands, or of such an op's gradient, is
+//                 not rounded: a kept residual stream is f32 from the embedding on, and so is its
+//                 gradient
 //
 // Values that were not f32 to begin with are left alone. The f32 groups have served afterwards, and
 // their facts go. Precision is read from op records; no op is named here.
@@ -209,7 +213,7 @@ class Rewriter {
       f.inside = results[i];
       f.group = group;
       if (!Managed(v) || n.op_class() == OpClass::kReduce || v.type().NumElements() == 1 ||
-          policy_.IsParameterGradient(v)) {
+          policy_.IsParameterGradient(v) || policy_.FeedsKept(v)) {
         f.wide = results[i];
         f.has_wide = true;
       } else {
@@ -230,7 +234,47 @@ class Rewriter {
     }
   }
 
+  // Whether operand `i` is one that this pass narrows.
+  static bool IsNarrowed(const Node& n, int i) {
+    const auto& operands = n.op().operands;
+    return n.operand(i) && Managed(n.operand(i)) &&
+           !operands[std::min<size_t>(i, operands.size() - 1)].wide;
+  }
+
+  // Whether an op that computes in f32 finds all that it would narrow in f32, and that for good.
+  bool ReadsF32(const Node& n) {
+    if (n.op().precision != Precision::kComputeInF32) return false;
+    bool any = false;
+    for (int i = 0; i < n.num_operands(); ++i) {
+      if (!IsNarrowed(n, i)) continue;
+      const Forms& f = FormsOf(n.operand(i));
+      if (!f.has_wide || f.activation) return false;
+      any = true;
+    }
+    return any;
+  }
+
+  // On f32 operands; the results that low ones would have given low are rounded.
+  void ComputeInF32(Node& n) {
+    Values operands, narrowed;
+    for (int i = 0; i < n.num_operands(); ++i) {
+      operands.push_back(Get(n.operand(i), DType::kF32));
+      narrowed.push_back(IsNarrowed(n, i) ? Round(operands[i]) : operands[i]);
+    }
+    // Dead, and erased in the end: it is asked for its types.
+    const Values when_low = b_.Create(n.op().name, narrowed, n.attrs());
+    const Values results = b_.Create(n.op().name, operands, n.attrs());
+    for (int i = 0; i < n.num_results(); ++i) {
+      Forms& f = FormsOf(n.result(i));
+      const bool rounds =
+          Managed(n.result(i)) && when_low[i].dtype() == low_ && !policy_.FeedsKept(n.result(i));
+      (rounds ? f.low : f.wide) = rounds ? Round(results[i]) : results[i];
+      (rounds ? f.has_low : f.has_wide) = true;
+    }
+  }
+
   void Narrow(Node& n) {
+    if (ReadsF32(n)) return ComputeInF32(n);
     AttrMap attrs = n.attrs();
     bool parameter_gradient = false;
     for (int i = 0; i < n.num_results(); ++i) {
@@ -241,14 +285,9 @@ class Rewriter {
     if (has_out && std::get<DType>(out->second) == DType::kF32 && !parameter_gradient) {
       out->second = low_;
     }
-    const auto& operands = n.op().operands;
-    Record(n, Create(
-                  n,
-                  [&](int i) {
-                    return operands[std::min<size_t>(i, operands.size() - 1)].wide ? DType::kF32
-                                                                                   : low_;
-                  },
-                  std::move(attrs)));
+    Record(n,
+           Create(
+               n, [&](int i) { return IsNarrowed(n, i) ? low_ : DType::kF32; }, std::move(attrs)));
   }
 
   // Whether operand `i` is a bias that the product's own call will add: libraries want it in the
@@ -301,6 +340,7 @@ class Rewriter {
   }
 
   void Follow(Node& n, bool prefer_low) {
+    prefer_low = prefer_low && !policy_.FeedsKept(n.result());
     bool low = false;
     for (const Value& v : n.operands()) {
       low = low || (v && (IsActivation(v) || (prefer_low && Managed(v) && FormsOf(v).has_low)));

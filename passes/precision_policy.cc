@@ -31,8 +31,16 @@ const Node* OnlyUser(const Graph& graph, Value v) {
 }  // namespace
 
 PrecisionPolicy::PrecisionPolicy(const Graph& graph, const PassOptions& options)
-    : graph_(graph), options_(options), places_(graph.max_id(), Place::kWide) {
-  for (const Node* n : graph.Nodes()) places_[n->id()] = Classify(*n);
+    : graph_(graph),
+      options_(options),
+      places_(graph.max_id(), Place::kWide),
+      kept_(graph.max_id(), false) {
+  for (const Node* n : graph.Nodes()) {
+    kept_[n->id()] =
+        std::any_of(options_.keep_f32.begin(), options_.keep_f32.end(),
+                    [&](const std::string& glob) { return GlobMatch(glob, n->scope()); });
+    places_[n->id()] = Classify(*n);
+  }
   FindParameterGradients();
 }
 
@@ -41,9 +49,7 @@ int64_t PrecisionPolicy::GroupOf(const Node& n) const {
 }
 
 Place PrecisionPolicy::Classify(const Node& n) const {
-  const auto kept = [&](const std::string& glob) { return GlobMatch(glob, n.scope()); };
-  if (n.StrFact(fact::kPhase) == "update" || n.op().precision == Precision::kF32 ||
-      std::any_of(options_.keep_f32.begin(), options_.keep_f32.end(), kept)) {
+  if (n.StrFact(fact::kPhase) == "update" || n.op().precision == Precision::kF32 || kept_[n.id()]) {
     return Place::kWide;
   }
   if (n.HasFact(fact::kF32Group)) return Place::kGroup;
@@ -76,6 +82,13 @@ bool PrecisionPolicy::StaysInside(Value v) const {
       user->op_class() == OpClass::kElementwise || user->op_class() == OpClass::kReduce;
   return place == Place::kElementwise || place == Place::kReduce ||
          (place == Place::kWide && sums_or_maps);
+}
+
+bool PrecisionPolicy::FeedsKept(Value v) const {
+  const auto reads = [&](const Use& use) {
+    return kept_[use.node->id()] && use.node->operand(use.operand) == v;
+  };
+  return std::any_of(v.node->uses().begin(), v.node->uses().end(), reads);
 }
 
 // From what the update reads, or from the gradient outputs, back through nodes that only rearrange

@@ -30,6 +30,8 @@ class PrecisionPolicy {
   // Whether one node alone, of the same phase, reads `v`, and computes in f32: then `v` is not
   // rounded.
   bool StaysInside(Value v) const;
+  // Whether a node in a scope that the user keeps in f32 reads `v`.
+  bool FeedsKept(Value v) const;
 
  private:
   Place Classify(const Node& n) const;
@@ -38,6 +40,7 @@ class PrecisionPolicy {
   const Graph& graph_;
   const PassOptions& options_;
   std::vector<Place> places_;  // by node id
+  std::vector<bool> kept_;     // by node id: in a scope that the user keeps in f32
   std::set<Value> parameter_gradients_;
 };
 
