@@ -68,7 +68,8 @@ constexpr ConfigKey kKeys[] = {
     {"dtype", kDevice, &T::dtype, "of matrix multiplications; auto: f32 on a CPU, bf16 on a GPU", 0,
      0, "auto|float32|f32|bfloat16|bf16|float16|f16"},
     {"keep_f32", kDevice, &T::keep_f32,
-     "scopes that stay f32 beside a smaller dtype, as globs: h.*/mlp"},
+     "scopes that stay f32 beside a smaller dtype, as globs: h.*/mlp; "
+     "*residual: the residual stream"},
     {"loss_scale", kDevice, &T::loss_scale,
      "of f16: the first factor of the loss, a power of two; halved when a gradient overflows", 1,
      16777216},

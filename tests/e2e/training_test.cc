@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <set>
 #include <thread>
 
 namespace stator {
@@ -42,6 +43,40 @@ TEST_F(Training, micro_batches_add_up_to_the_whole_batch) {
     EXPECT_NEAR(a[i].loss, b[i].loss, 1e-4) << "update " << i;
     EXPECT_EQ(a[i].lr, b[i].lr);
   }
+}
+
+// The sums are wider, and that is all: as many kernels, and the same products and attention.
+TEST_F(Training, a_residual_stream_in_f32_adds_no_kernels) {
+  TrainConfig config = SmallConfig(dir_, "out");
+  config.dtype = "bf16";
+  config.n_layer = 3;
+  for (const char* model : {"gpt2", "llama"}) {
+    config.model = model;
+    const auto steps = [&](const StringList& keep_f32) {
+      config.keep_f32 = keep_f32;
+      // Of a library's call also what it moves, which says in what dtypes.
+      std::multiset<std::string> names;
+      const Plan plan = CompileTraining(config, *MakeRecordedTarget("h200"), true).compiled.plan;
+      for (const PlanStep& s : plan.programs[0].steps) {
+        const bool kernel = std::holds_alternative<KernelCall>(s.work);
+        names.insert(kernel ? "kernel" : StrCat(s.name, ' ', s.scope, ' ', s.bytes));
+      }
+      return names;
+    };
+    EXPECT_EQ(steps({"*residual"}), steps({})) << model;
+  }
+}
+
+TEST_F(Training, a_residual_stream_in_f32_trains) {
+  const TrainConfig exact = SmallConfig(dir_, "exact");
+  TrainConfig kept = SmallConfig(dir_, "kept");
+  kept.dtype = "bf16";
+  kept.keep_f32 = {"*residual"};
+  RunTraining(exact);
+  RunTraining(kept);
+  const std::vector<Step> a = ReadSteps(exact.out_dir), b = ReadSteps(kept.out_dir);
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i].loss, b[i].loss, 2e-3) << "update " << i;
 }
 
 TEST_F(Training, an_interrupted_run_saves_and_can_go_on) {

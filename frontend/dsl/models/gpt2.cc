@@ -17,7 +17,8 @@ std::string ResidualInit(const GptConfig& c) {
   return StrCat("normal(", 0.02 / std::sqrt(2.0 * static_cast<double>(c.n_layer)), ')');
 }
 
-// `x` is the residual stream, [B,T,C].
+// `x` is the residual stream, [B,T,C]. What is added to it is added in a scope of its own, so that
+// keep_f32 can name the stream alone.
 Tensor Block(const Scope& s, Tensor x, const GptConfig& c) {
   const NormOptions norm{.eps = c.norm_eps, .bias = c.bias};
   const AttentionConfig attention{.heads = c.n_head,
@@ -35,8 +36,9 @@ Tensor Block(const Scope& s, Tensor x, const GptConfig& c) {
                  .dropout = c.dropout};
   if (c.exact_gelu) mlp.activation = [](const Tensor& h) { return Gelu(h); };
 
-  x = x + Attention(s / "attn", LayerNorm(s / "ln_1", x, norm), attention);
-  x = x + Mlp(s / "mlp", LayerNorm(s / "ln_2", x, norm), 4 * c.n_embd, mlp);
+  const Scope residual = s / "residual";
+  x = x + Attention(s / "attn", LayerNorm(s / "ln_1", x, norm), attention).In(residual);
+  x = x + Mlp(s / "mlp", LayerNorm(s / "ln_2", x, norm), 4 * c.n_embd, mlp).In(residual);
   return x.In(s.parent());
 }
 
@@ -59,7 +61,7 @@ Head Trunk(const Scope& s, const Tensor& tokens, const GptConfig& c) {
   const Tensor wpe = EmbeddingTable(s / "wpe", c.block_size, c.n_embd, kInit);
   const Tensor embedded = Embedding(wte, tokens);          // [B,T,C]
   const Tensor positions = wpe.Slice(0, 0, length).In(s);  // [T,C]
-  Tensor x = embedded + positions;
+  Tensor x = embedded + positions.In(s / "residual");
   x = Dropout(s / "drop", x, c.dropout);
   for (int64_t i = 0; i < c.n_layer; ++i) x = Block(s / StrCat("h.", i), x, c);
   x = LayerNorm(s / "ln_f", x, {.eps = c.norm_eps, .bias = c.bias});

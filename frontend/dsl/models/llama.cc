@@ -10,7 +10,8 @@ std::string Init(const LlamaConfig& c) { return StrCat("normal(", c.init_std, ')
 
 int64_t HeadDim(const LlamaConfig& c) { return c.head_dim != 0 ? c.head_dim : c.n_embd / c.n_head; }
 
-// `x` is the residual stream, [B,T,C].
+// `x` is the residual stream, [B,T,C]. What is added to it is added in a scope of its own, so that
+// keep_f32 can name the stream alone.
 Tensor Block(const Scope& s, Tensor x, const RotaryTables& rotary, const LlamaConfig& c) {
   const std::string init = Init(c);
   const AttentionConfig attention{.heads = c.n_head,
@@ -25,8 +26,9 @@ Tensor Block(const Scope& s, Tensor x, const RotaryTables& rotary, const LlamaCo
                                   .init_proj = init,
                                   .bias_init = "zeros"};
   const SwiGluOptions mlp{.init = init, .init_down = init};
-  x = x + Attention(s / "attn", RmsNorm(s / "attn_norm", x, c.norm_eps), attention);
-  x = x + SwiGlu(s / "mlp", RmsNorm(s / "mlp_norm", x, c.norm_eps), c.ffn_dim, mlp);
+  const Scope residual = s / "residual";
+  x = x + Attention(s / "attn", RmsNorm(s / "attn_norm", x, c.norm_eps), attention).In(residual);
+  x = x + SwiGlu(s / "mlp", RmsNorm(s / "mlp_norm", x, c.norm_eps), c.ffn_dim, mlp).In(residual);
   return x.In(s.parent());
 }
 

@@ -2,6 +2,7 @@
 #include "frontend/dsl/models/gpt2.h"
 #include "frontend/dsl/models/llama.h"
 #include "frontend/dsl/ops.h"
+#include "ir/base/str.h"
 #include "tests/frontend/dsl/dsl_support.h"
 
 #include <cmath>
@@ -80,6 +81,28 @@ TEST(Models, an_untrained_model_guesses_uniformly) {
   const Params p = {{"tokens", Host({kI32, {1, 4}}, {1, 5, 2, 3})},
                     {"targets", Host({kI32, {1, 4}}, {5, 2, 3, 15})}};
   EXPECT_NEAR(Eval(loss.mean, p)[0], std::log(16.0), 0.05);
+}
+
+// keep_f32 = ["*residual"] is documented: it means the sums of the stream, all of them, and no
+// other op.
+TEST(Models, scopes_named_residual_hold_the_sums_of_the_stream) {
+  Model m("gpt"), n("llama");
+  GptLogits(m.scope(), m.Input("tokens", {1, 4}, kI32),
+            {.n_layer = 3, .n_head = 2, .n_embd = 8, .block_size = 4, .vocab_size = 16});
+  LlamaLogits(
+      n.scope(), n.Input("tokens", {1, 4}, kI32),
+      {.n_layer = 3, .n_head = 2, .n_kv_head = 1, .n_embd = 8, .ffn_dim = 16, .vocab_size = 16});
+  const auto sums = [](const Model& model) {
+    int count = 0;
+    for (const Node* node : model.graph().Nodes()) {
+      if (!GlobMatch("*residual", node->scope())) continue;
+      EXPECT_TRUE(node->Is("add") || node->Is("broadcast")) << node->op().name;
+      count += node->Is("add");
+    }
+    return count;
+  };
+  EXPECT_EQ(sums(m), 7);  // positions are added to the embedding
+  EXPECT_EQ(sums(n), 6);
 }
 
 TEST(Models, residual_projections_start_smaller) {
