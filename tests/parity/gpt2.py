@@ -52,6 +52,7 @@ def loss(p, c, tokens, targets):
         return F.layer_norm(x, (width,), p[name + "/w"], p[name + "/b"], eps=1e-5)
 
     x = F.embedding(tokens, p["wte/w"]) + p["wpe/w"][:length]  # [B,T,C]
+    x = x.bfloat16() if c.get("low_stream") else x
     for i in range(c["n_layer"]):
         block = "h.%d/" % i
         qkv = linear(block + "attn/qkv", norm(block + "ln_1", x)).view(batch, length, 3 * heads, width // heads)

@@ -57,6 +57,7 @@ def loss(p, c, tokens, targets):
     heads, groups, head = c["n_head"], c["n_kv_head"], c["n_embd"] // c["n_head"]
     batch, length = tokens.shape
     x = F.embedding(tokens, p["embed/w"])  # [B,T,C]
+    x = x.bfloat16() if c.get("low_stream") else x
     frequency = THETA ** (-torch.arange(0, head, 2, device=x.device, dtype=torch.float64) / head)
     angle = torch.outer(torch.arange(length, device=x.device, dtype=torch.float64), frequency)[:, None]  # [T,1,D/2]
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
