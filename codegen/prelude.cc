@@ -87,6 +87,17 @@ template <typename T> ST_FN T st_get(T x) { return x; }
 template <typename T> ST_FN void st_put(T* p, T x) { *p = x; }
 ST_FN void st_put(unsigned char* p, bool x) { *p = x; }
 
+// Halves of an f32 (ir/dtype.h): what rounds to the high one, the low one, and both put together. From half
+// a step on the lowest bit is set: what was halfway rounds up, and whatever else, as it did.
+ST_FN float st_untie(float x) {
+  const unsigned u = st_float_bits(x);
+  return st_bits_float(u | (u >> 15 & 1u));
+}
+ST_FN unsigned short st_low_half(float x) { return x != x ? 0 : (unsigned short)st_float_bits(x); }
+ST_FN float st_join_halves(float high, unsigned short low) {
+  return st_bits_float(st_float_bits(high) + low - ((low & 0x8000u) << 1));
+}
+
 // Words `i`, i + 1, i + 2 and i + 3 of the stream, `i` a multiple of 4: Philox4x32-10 with counter
 // (i / 4, stream, step) and the seed as key.
 ST_FN void st_philox(unsigned k0, unsigned k1, unsigned long long i, unsigned stream, unsigned step,

@@ -36,4 +36,11 @@ float BitsToFloat16(DType dtype, uint16_t bits);
 uint8_t FloatToBits8(DType dtype, float v);
 float BitsToFloat8(DType dtype, uint8_t bits);
 
+// An f32 as two halves: the nearest bf16, ties away from zero, and the low 16 bits. With ties to
+// even the low bits would not tell from which side a tie was rounded; so they do, and every f32
+// comes back to the bit, but that all NaNs become one.
+uint16_t HighHalf(float v);
+uint16_t LowHalf(float v);
+float JoinHalves(uint16_t high, uint16_t low);
+
 }  // namespace stator

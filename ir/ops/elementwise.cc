@@ -22,6 +22,11 @@
 //                            place; st_exp_sub(a,b) = exp(a-b) and st_sigmoid by a fast
 //                            exponential on a GPU (docs/ir.md)
 //   st_is_finite(x)          bool: neither NaN nor infinite
+//   st_untie(x)              f32: x, or, halfway between two bf16, a larger magnitude: rounding to
+//                            bf16 then takes ties away from zero
+//   st_low_half(x) st_join_halves(h,l)
+//                            f32 to u16; f32 (of bf16) and u16 to f32: LowHalf, JoinHalves of
+//                            ir/dtype.h
 #include "ir/ops/helpers.h"
 #include "ir/ops/ops.h"
 

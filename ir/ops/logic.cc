@@ -50,6 +50,11 @@ void CastReference(const OpView&, Operands in, Results out) {
   }
 }
 
+void ExpectDtype(const OpView& op, int i, DType dtype) {
+  if (op.type(i).dtype == dtype) return;
+  BadOperand(op, StrCat(op.def().operands[i].name, " is not ", Name(dtype)), op.type(i));
+}
+
 OpDef Comparison(const char* name, const char* scalar, Reference reference) {
   return {
       .name = name,
@@ -60,6 +65,68 @@ OpDef Comparison(const char* name, const char* scalar, Reference reference) {
       .samples = {"(f32[4,8], f32[4,8])", "(bf16[3,5], bf16[3,5])", "(i32[7], i32[7])",
                   "(bool[9], bool[9])", "(f64[0], f64[0])"},
   };
+}
+
+// An f32 kept as two (ir/dtype.h: HighHalf): master weights of which a part is what bf16 computes
+// with. join_halves(high_half(x), low_half(x)) is x, but for a NaN's payload.
+void AddHalves(OpRegistry& ops) {
+  const auto infer_half = [](DType dtype) {
+    return [dtype](const OpView& op) {
+      ExpectDtype(op, 0, DType::kF32);
+      return Types{{dtype, op.type(0).shape}};
+    };
+  };
+  // The nearest bf16, ties away from zero: after st_untie there are no ties, and rounding does the
+  // rest.
+  ops.Add({
+      .name = "high_half",
+      .operands = {{"x", TypeSet::kAnyFloat}},
+      .infer = infer_half(DType::kBF16),
+      .scalar = "st_untie(x)",
+      .reference = Unary([](auto x) {
+        return static_cast<double>(BitsToFloat16(DType::kBF16, HighHalf(static_cast<float>(x))));
+      }),
+      .flops = NoFlops,
+      .samples = {"(f32[4,8])", "(f32[0])"},
+  });
+  // The low 16 bits; 0 of NaN.
+  ops.Add({
+      .name = "low_half",
+      .operands = {{"x", TypeSet::kAnyFloat}},
+      .infer = infer_half(DType::kU16),
+      .scalar = "st_low_half(x)",
+      .reference =
+          [](const OpView&, Operands in, Results out) {
+            for (int64_t k = 0; k < out[0].size(); ++k) {
+              out[0].SetInt(k, LowHalf(static_cast<float>(in[0]->f[k])));
+            }
+          },
+      .flops = NoFlops,
+      .samples = {"(f32[4,8])", "(f32[0])"},
+  });
+  ops.Add({
+      .name = "join_halves",
+      .operands = {{"high", TypeSet::kAnyFloat}, {"low", TypeSet::kAnyInteger}},
+      .infer =
+          [](const OpView& op) {
+            ExpectDtype(op, 0, DType::kBF16);
+            ExpectDtype(op, 1, DType::kU16);
+            if (op.type(0).shape != op.type(1).shape) {
+              BadOperands(op, "halves differ in shape", op.type(0), op.type(1));
+            }
+            return Types{{DType::kF32, op.type(0).shape}};
+          },
+      .scalar = "st_join_halves(high, low)",
+      .reference =
+          [](const OpView&, Operands in, Results out) {
+            for (int64_t k = 0; k < out[0].size(); ++k) {
+              const auto high = FloatToBits16(DType::kBF16, static_cast<float>(in[0]->f[k]));
+              out[0].Set(k, JoinHalves(high, static_cast<uint16_t>(in[1]->i[k])));
+            }
+          },
+      .flops = NoFlops,
+      .samples = {"(bf16[4,8], u16[4,8])", "(bf16[0], u16[0])"},
+  });
 }
 
 }  // namespace
@@ -143,6 +210,7 @@ void AddLogicOps(OpRegistry& ops) {
                   "(bool[7]) {to=f32}", "(f32[7]) {to=bool}", "(i64[7]) {to=u8}",
                   "(f32[0]) {to=bf16}"},
   });
+  AddHalves(ops);
 }
 
 }  // namespace stator

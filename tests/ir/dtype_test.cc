@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -78,6 +79,36 @@ TEST(DType, f32_rounding_is_the_hardwares) {
     EXPECT_EQ(BitsToFloat16(DType::kBF16, FloatToBits16(DType::kBF16, f)),
               RoundFloat(DType::kBF16, f));
   }
+}
+
+float FromBits(uint32_t bits) { return std::bit_cast<float>(bits); }
+
+// All bf16s, with low bits around both ends and the tie.
+TEST(DType, f32_comes_back_from_its_halves) {
+  TestRandom random(4);
+  for (uint32_t upper = 0; upper < 65536; ++upper) {
+    for (const uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu,
+                               static_cast<uint32_t>(random.Below(65536))}) {
+      const float v = FromBits(upper << 16 | low);
+      const float joined = JoinHalves(HighHalf(v), LowHalf(v));
+      if (std::isnan(v)) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(joined), 0x7fff0000u);
+        continue;
+      }
+      ASSERT_EQ(std::bit_cast<uint32_t>(joined), std::bit_cast<uint32_t>(v));
+      if (low == 0x8000) continue;
+      ASSERT_EQ(HighHalf(v), FloatToBits16(DType::kBF16, v)) << upper << " " << low;
+    }
+  }
+}
+
+TEST(DType, high_half_takes_ties_away_from_zero) {
+  const auto high = [](uint32_t bits) { return HighHalf(FromBits(bits)); };
+  EXPECT_EQ(high(0x3f808000), 0x3f81);  // to even: 0x3f80
+  EXPECT_EQ(high(0xbf808000), 0xbf81);
+  EXPECT_EQ(high(0x00008000), 0x0001);  // a subnormal
+  EXPECT_EQ(high(0x7f7f8000), 0x7f80);  // infinite, as to even
+  EXPECT_EQ(high(0x7f7f7fff), 0x7f7f);
 }
 
 TEST(DType, integers_wrap) {
