@@ -156,6 +156,11 @@ struct StateEntry {
   std::string init;
   bool trainable = false;
   bool derived = false;  // rebuilt from others (program "derive"); absent from checkpoints
+  // f32, of which memory has the bf16s (ir/dtype.h: HighHalf) and, from LowHalves on, the low 16 bits.
+  bool halves = false;
+
+  int64_t LowHalves() const { return AlignBuffer(2 * type.NumElements()); }  // bytes behind `offset`
+  int64_t StoredBytes() const { return halves ? LowHalves() + 2 * type.NumElements() : type.Bytes(); }
 };
 
 enum class Language : int { kCpp, kCuda };

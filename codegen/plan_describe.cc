@@ -89,12 +89,14 @@ std::string DescribeState(const Plan& plan) {
   }
   std::string out = SizeLine("state", plan.state_bytes, StrCat(plan.states.size(), " entries"));
   for (const std::string& role : roles) {
-    int64_t bytes = 0, elements = 0, count = 0;
+    int64_t bytes = 0, elements = 0, count = 0, halves = 0;
     for (const StateEntry& s : plan.states) {
       if (s.role != role) continue;
-      bytes += s.type.Bytes(), elements += s.type.NumElements(), ++count;
+      bytes += s.type.Bytes(), elements += s.type.NumElements(), ++count, halves += s.halves;
     }
-    out += SizeLine("  " + role, bytes, StrCat(count, " of ", Grouped(elements), " elements"));
+    out += SizeLine("  " + role, bytes,
+                    StrCat(count, " of ", Grouped(elements), " elements",
+                           halves > 0 ? StrCat(", ", halves, " as bf16 and low 16 bits") : ""));
   }
   return out;
 }

@@ -231,12 +231,13 @@ std::unique_ptr<fbs::StateT> Write(const StateEntry& state) {
   out->name = state.name, out->dtype = Name(state.type.dtype), out->shape = state.type.shape;
   out->offset = state.offset, out->role = state.role, out->group = state.group;
   out->init = state.init, out->trainable = state.trainable, out->derived = state.derived;
+  out->halves = state.halves;
   return out;
 }
 
 StateEntry Read(const fbs::StateT& s) {
   return {s.name, {ReadDType(s.dtype), s.shape}, s.offset, s.role, s.group, s.init, s.trainable,
-          s.derived};
+          s.derived, s.halves};
 }
 
 }  // namespace

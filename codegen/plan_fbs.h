@@ -6,7 +6,7 @@
 
 namespace stator {
 
-inline constexpr int kPlanVersion = 2;
+inline constexpr int kPlanVersion = 3;
 
 fbs::PlanT ToFileForm(const Plan& plan);
 // Throws `Error` (kParse) for what no plan can hold. VerifyPlan checks the rest.

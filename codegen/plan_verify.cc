@@ -122,7 +122,9 @@ class Verifier {
     for (const StateEntry& state : plan_.states) {
       where_ = "state " + state.name;
       Check(names.insert(state.name).second, "appears twice");
-      const Extent e = CheckBuffer("it", state.type, {Space::kState, state.offset});
+      Check(!state.halves || state.type.dtype == DType::kF32, "is ", state.type.ToString(), " in halves");
+      Extent e = CheckBuffer("it", state.type, {Space::kState, state.offset});
+      if (state.halves) e = CheckRange("it", {Space::kState, state.offset}, state.StoredBytes());
       if (e.end > e.begin) extents.emplace_back(e, state.name);
     }
     std::sort(extents.begin(), extents.end(),

@@ -19,6 +19,16 @@ namespace {
 // off with registers and threads of its own.
 constexpr double kMixedBytes = 32 << 20;
 
+// The two halves of a state are one entry.
+std::string EntryName(const Param& state) {
+  const std::string& whole = state.node->view().Str("half_of");
+  return whole.empty() ? state.name : whole;
+}
+
+std::string FormOf(const StateEntry& state) {
+  return state.type.ToString() + (state.halves ? " in halves" : "");
+}
+
 }  // namespace
 
 PlanBuilder::PlanBuilder(const Target& target, const BuildOptions& options)
@@ -35,20 +45,28 @@ PlanBuilder::PlanBuilder(const Target& target, const BuildOptions& options)
 void PlanBuilder::AddStates(const Graph& graph) {
   for (const Param& p : graph.states()) {
     const OpView op = p.node->view();
-    const auto [it, fresh] = state_index_.emplace(p.name, plan_.states.size());
+    const bool half = !op.Str("half_of").empty();
+    StateEntry entry{EntryName(p), p.node->type(), plan_.state_bytes, op.Str("role"), op.Str("group"),
+                     op.Str("init"), op.Bool("trainable"), op.Bool("derived"), half};
+    if (half) entry.type.dtype = DType::kF32;
+    const auto [it, fresh] = state_index_.emplace(entry.name, plan_.states.size());
     if (!fresh) {
       const StateEntry& known = plan_.states[it->second];
-      if (known.type != p.node->type()) {
-        Fail(ErrorCode::kInvalidArgument, "state ", p.name, " is ", known.type.ToString(), " in one program and ",
-             p.node->type().ToString(), " in ", graph.name());
+      if (known.type != entry.type || known.halves != half) {
+        Fail(ErrorCode::kInvalidArgument, "state ", entry.name, " is ", FormOf(known), " in one program and ",
+             FormOf(entry), " in ", graph.name());
       }
       continue;
     }
-    StateEntry entry{p.name, p.node->type(), plan_.state_bytes, op.Str("role"), op.Str("group"),
-                     op.Str("init"), op.Bool("trainable"), op.Bool("derived")};
-    plan_.state_bytes += AlignBuffer(std::max<int64_t>(entry.type.Bytes(), 1));
+    plan_.state_bytes += AlignBuffer(std::max<int64_t>(entry.StoredBytes(), 1));
     plan_.states.push_back(std::move(entry));
   }
+}
+
+BufferRef PlanBuilder::StateBuffer(const Param& state) const {
+  const StateEntry& entry = plan_.states[state_index_.at(EntryName(state))];
+  const bool low = entry.halves && state.node->type().dtype == DType::kU16;
+  return {Space::kState, entry.offset + (low ? entry.LowHalves() : 0)};
 }
 
 int64_t PlanBuilder::AddIo(const Type& type) {
@@ -88,17 +106,12 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph, size
 
 BufferRef PlanBuilder::BufferOf(Value base) const {
   if (base.node->Is("input")) return inputs_.at(base.node);
-  if (base.node->Is("state")) {
-    return {Space::kState, plan_.states[state_index_.at(graph_->ParamName(base.node))].offset};
-  }
+  if (base.node->Is("state")) return StateBuffer({graph_->ParamName(base.node), base.node});
   if (const auto output = outputs_.find(base); output != outputs_.end()) return output->second;
   const Storage storage = StorageOf(base);
   STATOR_CHECK(storage.space != Space::kNone, base.node->op().name, " (", base.node->scope(),
                ") has no storage, but is read");
-  if (storage.space == Space::kState) {
-    const Param& p = graph_->states()[storage.offset];
-    return {Space::kState, plan_.states[state_index_.at(p.name)].offset};
-  }
+  if (storage.space == Space::kState) return StateBuffer(graph_->states()[storage.offset]);
   return {storage.space, storage.offset};
 }
 

@@ -38,6 +38,7 @@ class PlanBuilder {
 
  private:
   BufferRef BufferOf(Value base) const;  // of a value that is no view
+  BufferRef StateBuffer(const Param& state) const;
   TensorRef TensorOf(Value v) const;     // absent for a null value
   PlanStep& AddStep(std::span<Node* const> nodes, StepWork work);
   void NoteValues(std::span<Node* const> nodes);

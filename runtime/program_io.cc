@@ -101,6 +101,32 @@ void CheckStateSize(const StateEntry& state, size_t size) {
        state.type.ToString(), " takes ", state.type.Bytes());
 }
 
+std::vector<char> SplitHalves(const StateEntry& state, Bytes dense) {
+  std::vector<char> stored(static_cast<size_t>(state.StoredBytes()));
+  char* const low = stored.data() + state.LowHalves();
+  for (int64_t i = 0; i < state.type.NumElements(); ++i) {
+    float v;
+    std::memcpy(&v, dense.data() + 4 * i, 4);
+    const uint16_t halves[] = {HighHalf(v), LowHalf(v)};
+    std::memcpy(stored.data() + 2 * i, &halves[0], 2);
+    std::memcpy(low + 2 * i, &halves[1], 2);
+  }
+  return stored;
+}
+
+std::vector<char> JoinHalves(const StateEntry& state, Bytes stored) {
+  std::vector<char> dense(static_cast<size_t>(state.type.Bytes()));
+  const char* const low = stored.data() + state.LowHalves();
+  for (int64_t i = 0; i < state.type.NumElements(); ++i) {
+    uint16_t halves[2];
+    std::memcpy(&halves[0], stored.data() + 2 * i, 2);
+    std::memcpy(&halves[1], low + 2 * i, 2);
+    const float v = JoinHalves(halves[0], halves[1]);
+    std::memcpy(dense.data() + 4 * i, &v, 4);
+  }
+  return dense;
+}
+
 void CheckRange(const Plan& plan, BufferRef buffer, int64_t bytes) {
   int64_t size = 0;
   if (buffer.space == Space::kState) size = plan.state_bytes;

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace stator {
 
@@ -18,6 +19,10 @@ void CheckInputs(const Program& program, const std::map<std::string, Bytes>& inp
 
 // Throws `Error` unless `size` is that of `state`.
 void CheckStateSize(const StateEntry& state, size_t size);
+
+// Dense f32s and what memory has of them, for a state that is kept in halves.
+std::vector<char> SplitHalves(const StateEntry& state, Bytes dense);
+std::vector<char> JoinHalves(const StateEntry& state, Bytes stored);
 
 // Throws `Error` unless [offset, offset + bytes) lies in the buffer's space.
 void CheckRange(const Plan& plan, BufferRef buffer, int64_t bytes);

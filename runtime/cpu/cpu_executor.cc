@@ -69,13 +69,16 @@ class CpuExecutor : public Executor {
   void WriteState(const std::string& name, Bytes bytes) override {
     const StateEntry& state = RequireState(plan_, name);
     CheckStateSize(state, bytes.size());
-    if (!bytes.empty())
-      std::memcpy(memory_.state().data() + state.offset, bytes.data(), bytes.size());
+    if (bytes.empty()) return;
+    std::vector<char> stored;
+    if (state.halves) bytes = stored = SplitHalves(state, bytes);
+    std::memcpy(memory_.state().data() + state.offset, bytes.data(), bytes.size());
   }
 
   std::vector<char> ReadState(const std::string& name) override {
     const StateEntry& state = RequireState(plan_, name);
-    return ReadBuffer({Space::kState, state.offset}, state.type.Bytes());
+    std::vector<char> stored = ReadBuffer({Space::kState, state.offset}, state.StoredBytes());
+    return state.halves ? JoinHalves(state, stored) : stored;
   }
 
   int64_t Enqueue(const std::string& name, const std::map<std::string, Bytes>& inputs) override {

@@ -142,6 +142,8 @@ void CudaExecutor::WriteState(const std::string& name, Bytes bytes) {
   CheckStateSize(entry, bytes.size());
   Synchronize();
   if (bytes.empty()) return;
+  std::vector<char> stored;
+  if (entry.halves) bytes = stored = SplitHalves(entry, bytes);
   CheckCuda(
       cudaMemcpy(state_.data() + entry.offset, bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
       "write state " + name);
@@ -149,7 +151,8 @@ void CudaExecutor::WriteState(const std::string& name, Bytes bytes) {
 
 std::vector<char> CudaExecutor::ReadState(const std::string& name) {
   const StateEntry& entry = RequireState(plan_, name);
-  return ReadBuffer({Space::kState, entry.offset}, entry.type.Bytes());
+  std::vector<char> stored = ReadBuffer({Space::kState, entry.offset}, entry.StoredBytes());
+  return entry.halves ? JoinHalves(entry, stored) : stored;
 }
 
 std::vector<char> CudaExecutor::ReadBuffer(BufferRef buffer, int64_t bytes) {

@@ -28,7 +28,8 @@ Plan SamplePlan() {
   plan.state_bytes = 4096, plan.arena_bytes = 65536, plan.io_bytes = 4096;
   plan.states = {
       {"h.0/w", {DType::kF32, {16, 8}}, 0, "parameter", "decay", "normal(0.02)", true, false},
-      {"h.0/w.m", {DType::kBF16, {16, 8}}, 512, "moment", "", "zeros", false, true}};
+      {"h.0/w.m", {DType::kBF16, {16, 8}}, 512, "moment", "", "zeros", false, true},
+      {"h.0/v", {DType::kF32, {16, 8}}, 1024, "parameter", "", "zeros", true, false, true}};
   plan.modules = {{Language::kCpp,
                    "extern \"C\" void k(void* const*) {}\n",
                    "cpu-123",
@@ -126,6 +127,8 @@ TEST(PlanFile, survives_a_round_trip) {
   SavePlan(plan, path);
   const Plan loaded = LoadPlan(path);
   EXPECT_EQ(DescribePlan(loaded, true), DescribePlan(plan, true));
+  EXPECT_FALSE(loaded.states[0].halves);
+  EXPECT_TRUE(loaded.states[2].halves);
   const std::string again = PathOf("round_trip_again.plan");
   SavePlan(loaded, again);
   EXPECT_EQ(Slurp(again), Slurp(path));
@@ -207,7 +210,7 @@ TEST(PlanFile, an_unknown_version_is_named) {
   Spill(path, bytes);
   EXPECT_EQ(
       MessageOf([&] { LoadPlan(path); }),
-      path + ": the plan has format version 9, this stator reads version 2; make the plan anew");
+      path + ": the plan has format version 9, this stator reads version 3; make the plan anew");
 }
 
 TEST(PlanFile, an_old_file_stays_when_writing_fails) {
@@ -261,6 +264,9 @@ TEST(VerifyPlan, names_step_and_fault) {
       {"plan: state h.0/w.m: it is misaligned: offset 520",
        [](Plan& p) { p.states[1].offset = 520; }},
       {"plan: state h.0/w.m: overlaps state h.0/w", [](Plan& p) { p.states[1].offset = 256; }},
+      {"plan: state h.0/v: overlaps state h.0/w.m", [](Plan& p) { p.states[2].offset = 768 - 256; }},
+      {"plan: state h.0/v: is bf16[16,8] in halves",
+       [](Plan& p) { p.states[2].type.dtype = DType::kBF16; }},
       {"plan: kernel k: there is no module 1", [](Plan& p) { p.kernels[0].module = 1; }},
       {"plan: kernel k;x: is not an identifier", [](Plan& p) { p.kernels[0].name = "k;x"; }},
       {"plan: program train, output loss: overlaps input tokens",
@@ -270,10 +276,18 @@ TEST(VerifyPlan, names_step_and_fault) {
   EXPECT_EQ(Complaint([](Plan&) {}), "no error");
 }
 
+// The low halves are a buffer of their own.
+TEST(StateEntry, halves_are_aligned) {
+  StateEntry entry;
+  entry.type = {DType::kF32, {3}}, entry.halves = true;
+  EXPECT_EQ(entry.LowHalves(), 256);
+  EXPECT_EQ(entry.StoredBytes(), 262);
+}
+
 TEST(DescribePlan, tells_memory_to_the_byte) {
   const std::string text = DescribePlan(SamplePlan(), true);
-  for (const char* part : {"plan sample for cpu", "65,536 bytes", "parameter", "512 bytes",
-                           "1 of 128 elements", "in   tokens i32[2,4] in [0, 100)",
+  for (const char* part : {"plan sample for cpu", "65,536 bytes", "parameter", "1,024 bytes",
+                           "2 of 256 elements, 1 as bf16 and low 16 bits", "in   tokens i32[2,4] in [0, 100)",
                            "f32[4,16] x f32[16,8] -> f32[4,8] + c", "a note", "onednn 2.6.3"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
