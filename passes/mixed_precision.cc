@@ -3,7 +3,8 @@
 // policy.
 //
 //   parameters    keep f32 masters; a low-precision reader gets the shadow `<name>.bf16`, a derived
-//                 state that the update rounds anew (passes/analysis/shadows.h)
+//                 state that the update rounds anew (passes/analysis/shadows.h; split-masters then
+//                 keeps master and bf16 shadow as one)
 //   kLow ops      low operands; low results, but f32 where the result is a parameter's gradient
 //   kComputeInF32 ops  low operands and results; their expansion computes in f32 (ir/expand.h).
 //                 Operands that the record calls `wide` (scales, statistics) stay f32, and results

@@ -14,6 +14,7 @@ void Autodiff(Graph& graph, const PassOptions& options);
 void MergeLossHead(Graph& graph, const PassOptions& options);
 void ApplyOptimizer(Graph& graph, const PassOptions& options);
 void MixedPrecision(Graph& graph, const PassOptions& options);
+void SplitMasters(Graph& graph, const PassOptions& options);
 void ExpandComposites(Graph& graph, const PassOptions& options);
 
 void ChooseImplementations(Graph& graph, const PassOptions& options);

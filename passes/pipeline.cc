@@ -50,6 +50,14 @@ std::vector<Pass> PrecisionPasses() {
   };
 }
 
+std::vector<Pass> StatePasses() {
+  return {
+      {"split-masters",
+       "after mixed-precision, when all programs agree which parameters have a bf16 shadow",
+       SplitMasters},
+  };
+}
+
 std::vector<Pass> LowerPasses() {
   return {
       {"expand-composites", "dtypes are settled; from here on every op is what kernels are made of",
@@ -83,6 +91,7 @@ std::vector<Pass> TrainPipeline() {
   std::vector<Pass> all = ModelPasses();
   Append(all, StepPasses());
   Append(all, PrecisionPasses());
+  Append(all, StatePasses());
   Append(all, LowerPasses());
   return all;
 }

@@ -9,13 +9,15 @@
 namespace stator {
 
 // The stages, in order. BuildTrainingGraphs (passes/training_programs.h) goes through the first three
-// for every program of a bundle; each program then goes through LowerPasses by itself.
+// for every program of a bundle, and StatePasses follow when the bundle is whole; each program then
+// goes through LowerPasses by itself.
 std::vector<Pass> ModelPasses();      // simplify what was declared
 std::vector<Pass> StepPasses();       // add what a training step computes
 std::vector<Pass> PrecisionPasses();  // settle dtypes
+std::vector<Pass> StatePasses();      // settle how states are kept
 std::vector<Pass> LowerPasses();      // from composites to kernels and memory
 
-// All four: from a model to the planned `train` program of a single micro-batch.
+// All of them: from a model to the planned `train` program of a single micro-batch.
 std::vector<Pass> TrainPipeline();
 
 // Every pass once, in the order of its first appearance.

@@ -174,9 +174,7 @@ void ShareShadows(const std::vector<Graph*>& graphs) {
       if (!IsShadow(*p.node)) continue;
       for (Graph* to : graphs) {
         const Value parameter = to->FindState(ShadowedName(p.name));
-        const Value next = parameter ? to->FindNextState(parameter.node) : Value{};
-        if (!next) continue;
-        ShadowOf(*to, parameter, p.node->type().dtype);
+        if (parameter) ShadowOf(*to, parameter, p.node->type().dtype);
       }
     }
   }

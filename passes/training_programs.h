@@ -47,8 +47,8 @@ TrainingGraphs BuildTrainingGraphs(const Graph& model, const PassOptions& option
 std::unique_ptr<Graph> BuildForwardGraph(const Graph& model, const std::string& name,
                                          const PassOptions& options);
 
-// Makes every graph that updates a parameter update its shadow too, if any of the graphs has one:
-// the low-precision copy that a program of the bundle reads is kept by all of them.
+// Gives every graph that has a parameter its shadow too, if any of the graphs has one, and makes it
+// update both: the low-precision copy that a program of the bundle reads is kept by all of them.
 void ShareShadows(const std::vector<Graph*>& graphs);
 
 }  // namespace stator

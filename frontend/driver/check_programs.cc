@@ -22,6 +22,23 @@ std::map<std::string, std::vector<char>> ReadOutputs(Executor& executor, const P
   return outputs;
 }
 
+// What the state table holds for `state`, be it half of an entry.
+Tensor StateTensor(const Param& state, const std::map<std::string, std::vector<char>>& table) {
+  const Type& type = state.node->type();
+  const std::string& whole = state.node->view().Str("half_of");
+  if (whole.empty()) return Tensor::FromBytes(type, table.at(state.name).data());
+  Type joined = type;
+  joined.dtype = DType::kF32;
+  const Tensor f32 = Tensor::FromBytes(joined, table.at(whole).data());
+  Tensor half(type);
+  for (int64_t k = 0; k < half.size(); ++k) {
+    const auto v = static_cast<float>(f32.f[k]);
+    type.dtype == DType::kU16 ? half.SetInt(k, LowHalf(v))
+                              : half.Set(k, BitsToFloat16(type.dtype, HighHalf(v)));
+  }
+  return half;
+}
+
 // "matmul f32[4,8] (h.0/mlp/up), by step 12 matmul"
 std::string Where(const Program& program, const StepValue& v) {
   const Node& n = *v.value.node;
@@ -55,8 +72,7 @@ ProgramCheck::Stored ProgramCheck::RunUnfused(const std::string& name, const Fee
     std::map<std::string, Tensor> params;
     for (const Param& p : graph.inputs())
       params[p.name] = Tensor::FromBytes(p.node->type(), feed.at(p.name).data());
-    for (const Param& p : graph.states())
-      params[p.name] = Tensor::FromBytes(p.node->type(), before.at(p.name).data());
+    for (const Param& p : graph.states()) params[p.name] = StateTensor(p, before);
     walk.emplace(graph, std::move(params));
   } else if (reference_ != "no") {
     found.lines.push_back(

@@ -6,6 +6,7 @@
 #include "ir/base/parallel.h"
 #include "ir/builder.h"
 #include "passes/analysis/shadows.h"
+#include "passes/pipeline.h"
 #include "passes/training_programs.h"
 
 #include <chrono>
@@ -46,23 +47,21 @@ PassOptions ToPassOptions(const CompileOptions& options, const Target& target,
 }
 
 // Copies every parameter into its shadows: what a plan's states need after a checkpoint is read.
-// Null when no program has a shadow. Programs may read shadows alone; masters are as `declared` has
-// them, and through this program they are in the plan.
-std::unique_ptr<Graph> DeriveGraph(const std::vector<Graph*>& graphs,
-                                   const std::vector<const Graph*>& declared) {
+// Null when no program has a shadow. Programs may read shadows alone; through this one their
+// masters are in the plan.
+std::unique_ptr<Graph> DeriveGraph(const std::vector<Graph*>& graphs) {
   auto derive = std::make_unique<Graph>("derive");
   Builder b(*derive);
   for (const Graph* graph : graphs) {
     for (const Param& p : graph->states()) {
       if (!IsShadow(*p.node) || derive->FindState(p.name)) continue;
       const std::string name = ShadowedName(p.name);
-      Value master;
-      for (const Graph* d : declared) {
-        if (!master) master = d->FindState(name);
-      }
-      STATOR_CHECK(master, "no model declares ", name, ", of which ", p.name, " is a copy");
+      AttrMap attrs = p.node->attrs();
+      attrs["role"] = std::string("parameter");
+      attrs["derived"] = false;
+      const Type type{DType::kF32, p.node->type().shape};
       Value parameter = derive->FindState(name);
-      if (!parameter) parameter = derive->AddState(name, master.type(), master.node->attrs());
+      if (!parameter) parameter = derive->AddState(name, type, attrs);
       const Value shadow = derive->AddState(p.name, p.node->type(), p.node->attrs());
       b.SetScope(name);
       derive->SetNextState(shadow, b.Cast(parameter, p.node->type().dtype));
@@ -127,18 +126,16 @@ std::vector<std::unique_ptr<Graph>> BuildGraphs(const Graph* model, const Compil
     }
   });
   std::vector<std::unique_ptr<Graph>> graphs;
-  std::vector<const Graph*> declared;
-  if (model != nullptr) declared.push_back(model);
   for (auto* graph :
        {&training.train, &training.accumulate, &training.update, &training.evaluate}) {
     if (*graph) graphs.push_back(std::move(*graph));
   }
   for (size_t i = 0; i < forward.size(); ++i) {
-    declared.push_back(options.forward[i].graph);
     graphs.push_back(std::move(forward[i]));
     ShareShadows(Pointers(graphs));
   }
-  if (auto derive = DeriveGraph(Pointers(graphs), declared)) graphs.push_back(std::move(derive));
+  for (const auto& graph : graphs) PassManager(StatePasses()).Run(*graph, pass_options);
+  if (auto derive = DeriveGraph(Pointers(graphs))) graphs.push_back(std::move(derive));
   return graphs;
 }
 

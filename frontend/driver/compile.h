@@ -57,8 +57,8 @@ struct CompiledModel {
 };
 
 // Programs of the plan: "train", or "accumulate" and "update" with several micro-batches;
-// "evaluate"; those of `options.forward`; "derive" where states are copies of others. Throws
-// `Error` for a model that the target cannot run or that the budget cannot hold.
+// "evaluate"; those of `options.forward`; "derive" where states are copies of others, as f16
+// shadows are. Throws `Error` for a model that the target cannot run or that the budget cannot hold.
 CompiledModel Compile(const Graph& model, const OptimizerSpec& optimizer, const Target& target,
                       const CompileOptions& options = {});
 

@@ -15,8 +15,10 @@ std::string ShadowedName(std::string_view shadow) {
 Value ShadowOf(Graph& graph, Value parameter, DType dtype) {
   const std::string name = StrCat(graph.ParamName(parameter.node), '.', Name(dtype));
   if (const Value shadow = graph.FindState(name)) return shadow;
-  return graph.AddState(name, {dtype, parameter.shape()},
-                        {{"role", std::string("shadow")}, {"derived", true}});
+  AttrMap attrs = parameter.node->attrs();
+  attrs["role"] = std::string("shadow");
+  attrs["derived"] = true;
+  return graph.AddState(name, {dtype, parameter.shape()}, attrs);
 }
 
 void UpdateShadows(Graph& graph) {

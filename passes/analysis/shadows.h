@@ -1,6 +1,8 @@
 // Shadows: low-precision copies of f32 parameters, kept as states `<parameter>.<dtype>` beside
 // their masters so that no program casts them anew. A shadow is `derived`: it stays out of
-// checkpoints, and whoever fills in a state table sets it to its master, rounded.
+// checkpoints, and whoever fills in a state table sets it to its master, rounded. Its other
+// attributes are its master's. A bf16 shadow is one only until split-masters makes it a part of the
+// master.
 #pragma once
 
 #include "ir/graph.h"

@@ -19,6 +19,20 @@ Tensor RandomTensor(const std::string& name, const Type& type) {
   return t;
 }
 
+// The bf16 or u16 half of an f32 tensor.
+Tensor HalfOf(const Tensor& whole, const Type& type) {
+  Tensor half(type);
+  for (int64_t k = 0; k < whole.size(); ++k) {
+    const auto v = static_cast<float>(whole.f[k]);
+    if (type.dtype == DType::kU16) {
+      half.SetInt(k, LowHalf(v));
+    } else {
+      half.Set(k, BitsToFloat16(type.dtype, HighHalf(v)));
+    }
+  }
+  return half;
+}
+
 }  // namespace
 
 std::map<std::string, Tensor> RandomParams(const Graph& graph,
@@ -26,14 +40,23 @@ std::map<std::string, Tensor> RandomParams(const Graph& graph,
   for (const Param& p : graph.inputs()) {
     if (!given.contains(p.name)) given.emplace(p.name, RandomTensor(p.name, p.node->type()));
   }
+  const auto whole = [&](const std::string& name, const Dims& shape) {
+    return given.contains(name) ? given.at(name) : RandomTensor(name, {DType::kF32, shape});
+  };
   for (const Param& p : graph.states()) {
     if (given.contains(p.name)) continue;
-    const bool parameter = p.node->view().Str("role") == "parameter";
-    given.emplace(p.name,
-                  parameter ? RandomTensor(p.name, p.node->type()) : Tensor(p.node->type()));
-    if (!IsShadow(*p.node)) continue;
-    const Tensor& master = given.at(ShadowedName(p.name));
-    for (int64_t k = 0; k < master.size(); ++k) given.at(p.name).Set(k, master.Get(k));
+    const Type& type = p.node->type();
+    const std::string& half_of = p.node->view().Str("half_of");
+    if (!half_of.empty()) {
+      given.emplace(p.name, HalfOf(whole(half_of, type.shape), type));
+    } else if (IsShadow(*p.node)) {
+      const Tensor master = whole(ShadowedName(p.name), type.shape);
+      Tensor& shadow = given.emplace(p.name, Tensor(type)).first->second;
+      for (int64_t k = 0; k < master.size(); ++k) shadow.Set(k, master.Get(k));
+    } else {
+      const bool parameter = p.node->view().Str("role") == "parameter";
+      given.emplace(p.name, parameter ? RandomTensor(p.name, type) : Tensor(type));
+    }
   }
   return given;
 }

@@ -222,6 +222,37 @@ TEST_F(TrainingProgramsTest, shadows_follow_their_masters) {
   }
 }
 
+// Halves hold what a master and its shadow hold, as long as none is halfway between two bf16s.
+TEST_F(TrainingProgramsTest, split_masters_train_like_whole_ones) {
+  options_.compute_dtype = DType::kBF16;
+  for (const int micro_batches : {1, 2}) {
+    options_.micro_batches = micro_batches;
+    const TrainingGraphs whole = BuildTrainingGraphs(*TwoLayers(6), options_);
+    const TrainingGraphs split = BuildTrainingGraphs(*TwoLayers(6), options_);
+    for (Graph* graph : split.all()) {
+      PassManager(StatePasses()).Run(*graph, options_);
+      EXPECT_FALSE(graph->FindState("w"));
+    }
+    States a = StatesOf(whole), b = StatesOf(split);
+    for (int step = 0; step < 3; ++step) {
+      for (const auto& [graphs, states] : {std::pair(&whole, &a), std::pair(&split, &b)}) {
+        if (graphs->train) RunOn(*graphs->train, *states, Batch(6));
+        for (int m = 0; graphs->accumulate && m < 2; ++m) {
+          RunOn(*graphs->accumulate, *states, Batch(6));
+        }
+        if (graphs->update) RunOn(*graphs->update, *states, {});
+      }
+    }
+    for (const std::string name : {"v", "w"}) {
+      EXPECT_EQ(a.at(name + ".bf16").f, b.at(name + ".bf16").f);
+      for (int64_t k = 0; k < a.at(name).size(); ++k) {
+        EXPECT_EQ(LowHalf(static_cast<float>(a.at(name).f[k])), b.at(name + ".low").i[k]);
+      }
+    }
+    EXPECT_EQ(a.at("c").f, b.at("c").f);  // added in f32, has no shadow
+  }
+}
+
 TEST_F(TrainingProgramsTest, bf16_trains_like_f32) {
   const TrainingGraphs wide = BuildTrainingGraphs(*TwoLayers(12), options_);
   options_.compute_dtype = DType::kBF16;
