@@ -14,10 +14,12 @@ const float kLog2e = 1.44269504f;
 struct Place { u64 b, h, t; };  // strides, elements
 
 DEVICE u32 Pair(const u16* p) { return *(const u32*)p; }
-DEVICE void Rows(const u16* from, u64 stride, u32 count, u16* to) {
-  for (u32 i = threadIdx.x; i < count * (D / 8); i += blockDim.x) {
-    const u32 row = i / (D / 8), column = i % (D / 8) * 8;
-    *(uint4*)(to + row * LD + column) = *(const uint4*)(from + row * stride + column);
+// Sends for T rows, of which those before `end` are wanted.
+template <u32 THREADS> DEVICE void Rows(const u16* from, u64 stride, u32 end, u16* to) {
+#pragma unroll
+  for (u32 i0 = 0; i0 < T * (D / 8); i0 += THREADS) {
+    const u32 i = i0 + threadIdx.x, row = i / (D / 8), column = i % (D / 8) * 8;
+    if (row < end) Copy(to + row * LD + column, from + row * stride + column);
   }
 }
 // Rows row0 and on of x [rows, D] with rows `stride` apart, as the first operand of a product over D.
@@ -62,53 +64,69 @@ DEVICE float MaxOfFour(float x) {
   return fmaxf(x, Across(x, 2));
 }
 
+// Scores come by 32 keys: their products do not wait for each other, and what a causal mask hides is skipped by as many.
+const u32 TILES = 4, STEPS = 2;  // of 8 and of 16 keys
+
 // A block takes 16 queries a warp; block (part, head, entry).
-extern "C" __global__ void __launch_bounds__(128)
+const u32 WARPS = T < 64 ? T / 16 : 4;
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
 short_attention(const u16* q, const u16* k, const u16* v, u16* out, float* lse, Place qs, Place ks, Place vs,
                 Place os, float scale) {
   st_begin();
   __shared__ __align__(16) u16 keys[T * LD], values[T * LD];
   const u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, h = blockIdx.y, b = blockIdx.z;
-  const u32 first = blockIdx.x * (blockDim.x / 2), row0 = first + threadIdx.x / 32 * 16;
-  const u32 end = CAUSAL && first + blockDim.x / 2 < T ? first + blockDim.x / 2 : T;
-  Rows(k + b * ks.b + h * ks.h, ks.t, end, keys);
-  Rows(v + b * vs.b + h * vs.h, vs.t, end, values);
+  const u32 first = blockIdx.x * (16 * WARPS), row0 = first + threadIdx.x / 32 * 16;
+  const u32 end = CAUSAL && first + 16 * WARPS < T ? first + 16 * WARPS : T;
+  Rows<32 * WARPS>(k + b * ks.b + h * ks.h, ks.t, end, keys);
+  Commit();
+  Rows<32 * WARPS>(v + b * vs.b + h * vs.h, vs.t, end, values);
+  Commit();
   u32 a[D / 16][4];
   if (row0 < T) FirstOperand(q + b * qs.b + h * qs.h, qs.t, row0, g, t, a);
+  Wait<1>();
   __syncthreads();
-  if (row0 >= T) return;
   float s[T / 8][4], low = -kInfinity, high = -kInfinity;
 #pragma unroll
-  for (u32 n = 0; n < T / 8; ++n) {
-    s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
-    if (CAUSAL && 8 * n >= row0 + 16) continue;
-    AddScores(s[n], a, keys, 8 * n, g, t);
-    if (CAUSAL) {
+  for (u32 n0 = 0; n0 < T / 8; n0 += TILES) {
+    if (row0 >= T || (CAUSAL && 8 * n0 >= row0 + 16)) continue;
+#pragma unroll
+    for (u32 n = n0; n < n0 + TILES && n < T / 8; ++n) {
+      s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
+      AddScores(s[n], a, keys, 8 * n, g, t);
+    }
+#pragma unroll
+    for (u32 n = n0; n < n0 + TILES && n < T / 8; ++n) {
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) {
-        if (8 * n + 2 * t + i % 2 > row0 + g + i / 2 * 8) s[n][i] = -kInfinity;
+        if (CAUSAL && 8 * n + 2 * t + i % 2 > row0 + g + i / 2 * 8) s[n][i] = -kInfinity;
       }
+      low = fmaxf(low, fmaxf(s[n][0], s[n][1])), high = fmaxf(high, fmaxf(s[n][2], s[n][3]));
     }
-    low = fmaxf(low, fmaxf(s[n][0], s[n][1])), high = fmaxf(high, fmaxf(s[n][2], s[n][3]));
   }
+  Wait<0>();
+  __syncthreads();
+  if (row0 >= T) return;
   low = MaxOfFour(low), high = MaxOfFour(high);
   const float scale2 = scale * kLog2e;
   float sum_low = 0, sum_high = 0, o[D / 8][4];
 #pragma unroll
   for (u32 n = 0; n < D / 8; ++n) o[n][0] = o[n][1] = o[n][2] = o[n][3] = 0;
 #pragma unroll
-  for (u32 m = 0; m < T / 16; ++m) {
-    if (CAUSAL && 16 * m >= row0 + 16) continue;
-    u32 p[4];
+  for (u32 m0 = 0; m0 < T / 16; m0 += STEPS) {
+    if (CAUSAL && 16 * m0 >= row0 + 16) continue;
 #pragma unroll
-    for (u32 i = 0; i < 2; ++i) {
-      float(&x)[4] = s[2 * m + i];
-      x[0] = exp2f((x[0] - low) * scale2), x[1] = exp2f((x[1] - low) * scale2);
-      x[2] = exp2f((x[2] - high) * scale2), x[3] = exp2f((x[3] - high) * scale2);
-      sum_low += x[0] + x[1], sum_high += x[2] + x[3];
-      p[2 * i] = Pack(x[0], x[1]), p[2 * i + 1] = Pack(x[2], x[3]);
+    for (u32 m = m0; m < m0 + STEPS && m < T / 16; ++m) {
+      u32 p[4];
+#pragma unroll
+      for (u32 i = 0; i < 2; ++i) {
+        float(&x)[4] = s[2 * m + i];
+        x[0] = exp2f((x[0] - low) * scale2), x[1] = exp2f((x[1] - low) * scale2);
+        x[2] = exp2f((x[2] - high) * scale2), x[3] = exp2f((x[3] - high) * scale2);
+        sum_low += x[0] + x[1], sum_high += x[2] + x[3];
+        p[2 * i] = Pack(x[0], x[1]), p[2 * i + 1] = Pack(x[2], x[3]);
+      }
+      AddRows(o, p, values, 16 * m, lane);
     }
-    AddRows(o, p, values, 16 * m, lane);
   }
   sum_low = SumOfFour(sum_low), sum_high = SumOfFour(sum_high);
   Store(out + b * os.b + h * os.h, os.t, row0, g, t, o, 1 / sum_low, 1 / sum_high);
@@ -130,14 +148,16 @@ short_attention_grad(const u16* q, const u16* k, const u16* v, const u16* out, c
   u16 *ps = grads + T * LD, *ds = ps + T * LT;
   const u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, h = blockIdx.x, b = blockIdx.y;
   const u32 row0 = threadIdx.x / 32 * 16;
-  Rows(q + b * qs.b + h * qs.h, qs.t, T, queries);
-  Rows(k + b * ks.b + h * ks.h, ks.t, T, keys);
-  Rows(v + b * vs.b + h * vs.h, vs.t, T, values);
-  Rows(dout + b * dos.b + h * dos.h, dos.t, T, grads);
+  Rows<2 * T>(q + b * qs.b + h * qs.h, qs.t, T, queries);
+  Rows<2 * T>(k + b * ks.b + h * ks.h, ks.t, T, keys);
+  Rows<2 * T>(v + b * vs.b + h * vs.h, vs.t, T, values);
+  Rows<2 * T>(dout + b * dos.b + h * dos.h, dos.t, T, grads);
+  Commit();
   const float* at = lse + (u64)(b * gridDim.x + h) * T + row0 + g;
   const float lse_low = at[0] * kLog2e, lse_high = at[8] * kLog2e;
   u32 a[D / 16][4], da[D / 16][4];
   FirstOperand(out + b * os.b + h * os.h, os.t, row0, g, t, a);
+  Wait<0>();
   __syncthreads();
   FirstOperand(grads, LD, row0, g, t, da);
   float delta_low = 0, delta_high = 0;
@@ -155,29 +175,36 @@ short_attention_grad(const u16* q, const u16* k, const u16* v, const u16* out, c
   float x[D / 8][4];
 #pragma unroll
   for (u32 n = 0; n < D / 8; ++n) x[n][0] = x[n][1] = x[n][2] = x[n][3] = 0;
-#pragma unroll 2
-  for (u32 m = 0; m < T / 16; ++m) {
-    if (CAUSAL && 16 * m >= row0 + 16) break;
-    u32 p[4], dp[4];
 #pragma unroll
-    for (u32 i = 0; i < 2; ++i) {
-      const u32 n0 = 16 * m + 8 * i, column = n0 + 2 * t;
-      float s[4] = {0, 0, 0, 0}, d[4] = {0, 0, 0, 0};
-      AddScores(s, a, keys, n0, g, t);
-      AddScores(d, da, values, n0, g, t);
+  for (u32 m0 = 0; m0 < T / 16; m0 += STEPS) {
+    if (CAUSAL && 16 * m0 >= row0 + 16) continue;
+    float s[TILES][4], d[TILES][4];
 #pragma unroll
-      for (u32 j = 0; j < 4; ++j) {
-        s[j] = exp2f(s[j] * scale2 - (j < 2 ? lse_low : lse_high));
-        if (CAUSAL && column + j % 2 > row0 + g + j / 2 * 8) s[j] = 0;
-        d[j] = s[j] * (d[j] - (j < 2 ? delta_low : delta_high));
-      }
-      p[2 * i] = Pack(s[0], s[1]), p[2 * i + 1] = Pack(s[2], s[3]);
-      dp[2 * i] = Pack(d[0], d[1]), dp[2 * i + 1] = Pack(d[2], d[3]);
-      const u32 to = (row0 + g) * LT + column;
-      *(u32*)(ps + to) = p[2 * i], *(u32*)(ps + to + 8 * LT) = p[2 * i + 1];
-      *(u32*)(ds + to) = dp[2 * i], *(u32*)(ds + to + 8 * LT) = dp[2 * i + 1];
+    for (u32 i = 0; i < TILES && 2 * m0 + i < T / 8; ++i) {
+      s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0;
+      d[i][0] = d[i][1] = d[i][2] = d[i][3] = 0;
+      AddScores(s[i], a, keys, 16 * m0 + 8 * i, g, t);
+      AddScores(d[i], da, values, 16 * m0 + 8 * i, g, t);
     }
-    AddRows(x, dp, keys, 16 * m, lane);
+#pragma unroll
+    for (u32 m = 0; m < STEPS && m0 + m < T / 16; ++m) {
+      u32 dt[4];  // rows of dS
+#pragma unroll
+      for (u32 i = 0; i < 2; ++i) {
+        float(&p)[4] = s[2 * m + i], (&dp)[4] = d[2 * m + i];
+        const u32 column = 16 * (m0 + m) + 8 * i + 2 * t, to = (row0 + g) * LT + column;
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j) {
+          p[j] = exp2f(p[j] * scale2 - (j < 2 ? lse_low : lse_high));
+          if (CAUSAL && column + j % 2 > row0 + g + j / 2 * 8) p[j] = 0;
+          dp[j] = p[j] * (dp[j] - (j < 2 ? delta_low : delta_high));
+        }
+        dt[2 * i] = Pack(dp[0], dp[1]), dt[2 * i + 1] = Pack(dp[2], dp[3]);
+        *(u32*)(ps + to) = Pack(p[0], p[1]), *(u32*)(ps + to + 8 * LT) = Pack(p[2], p[3]);
+        *(u32*)(ds + to) = dt[2 * i], *(u32*)(ds + to + 8 * LT) = dt[2 * i + 1];
+      }
+      AddRows(x, dt, keys, 16 * (m0 + m), lane);
+    }
   }
   Store(dq + b * dqs.b + h * dqs.h, dqs.t, row0, g, t, x, scale, scale);
   __syncthreads();
@@ -189,13 +216,17 @@ short_attention_grad(const u16* q, const u16* k, const u16* v, const u16* out, c
   }
   // Row and column of the 8 by 8 part whose address this lane gives.
   const u32 part_row = lane / 16 * 8 + lane % 8, part_column = row0 + lane / 8 % 2 * 8;
-#pragma unroll 2
-  for (u32 m = CAUSAL ? row0 / 16 : 0; m < T / 16; ++m) {
-    u32 p[4], d[4];
-    LoadTransposed(p, ps + (16 * m + part_row) * LT + part_column);
-    LoadTransposed(d, ds + (16 * m + part_row) * LT + part_column);
-    AddRows(y, p, grads, 16 * m, lane);
-    AddRows(x, d, queries, 16 * m, lane);
+#pragma unroll
+  for (u32 m0 = 0; m0 < T / 16; m0 += STEPS) {
+    if (CAUSAL && 16 * (m0 + STEPS) <= row0) continue;
+#pragma unroll
+    for (u32 m = m0; m < m0 + STEPS && m < T / 16; ++m) {
+      u32 p[4], d[4];
+      LoadTransposed(p, ps + (16 * m + part_row) * LT + part_column);
+      LoadTransposed(d, ds + (16 * m + part_row) * LT + part_column);
+      AddRows(y, p, grads, 16 * m, lane);
+      AddRows(x, d, queries, 16 * m, lane);
+    }
   }
   Store(dk + b * dks.b + h * dks.h, dks.t, row0, g, t, x, scale, scale);
   Store(dv + b * dvs.b + h * dvs.h, dvs.t, row0, g, t, y, 1, 1);
@@ -211,10 +242,15 @@ typedef unsigned short u16;
 #define kInfinity __int_as_float(0x7f800000)
 
 DEVICE void Mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+DEVICE void Copy(u16* to, const u16* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+DEVICE void Commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> DEVICE void Wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 DEVICE void LoadTransposed(u32& b0, u32& b1, const u16* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                : "=r"(b0), "=r"(b1) : "r"((u32)__cvta_generic_to_shared(row)) : "memory");
