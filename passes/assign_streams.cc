@@ -2,7 +2,8 @@
 //
 // A small training step is bound by how long its kernels take one after another, each on a small part
 // of a GPU. The gradients of the weights are on nobody's way: only the update reads them. So their
-// products and folds get stream 1, as fact `stream`. A step there starts when all steps before it on
+// products and folds get stream 1, as fact `stream`, and with them what is read only much later: the head's
+// gradient of tied embeddings. A step there starts when all steps before it on
 // stream 0 have ended; stream 0 waits where it reads what stream 1 wrote. Until then what they read
 // and write stays alive (passes/analysis/liveness.cc), so that no order of the two can matter: memory
 // that a small program has to spare. A large one fills the GPU and stays as it is.
@@ -18,12 +19,13 @@ namespace stator {
 namespace {
 
 constexpr int64_t kSmallProgram = int64_t{128} << 20;  // bytes alive at once
+constexpr int kMuchLater = 16;  // steps: by then it has long ended
 
 bool IsUpdate(const RegionStep& step) {
   return step.nodes[0]->StrFact(fact::kPhase) == "update" || step.nodes[0]->HasFact(fact::kTogether);
 }
 
-// A product or a kernel whose results nobody reads before step `tail` but steps that are `beside`, and
+// A product or a kernel whose results nobody reads soon, and before step `tail`, but steps that are `beside`, and
 // that reads no state, which the update writes.
 bool CanRunBeside(const Liveness& liveness, int step, int tail, const std::vector<bool>& beside) {
   bool read = false;
@@ -45,7 +47,7 @@ bool CanRunBeside(const Liveness& liveness, int step, int tail, const std::vecto
       for (const Use& use : UsesThroughViews(v)) {
         const int reader = liveness.StepOf(*use.node);
         if (reader < 0 || reader == step) continue;
-        if (reader < tail && !beside[reader]) return false;
+        if (reader < tail && reader < step + kMuchLater && !beside[reader]) return false;
         read = true;
       }
     }
