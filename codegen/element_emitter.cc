@@ -293,7 +293,7 @@ std::string ElementEmitter::EmitVectorLoad(const std::string& pointer, DType dty
   const IndexExpr start = WithoutLane(at);
   const int depth = guards_.empty() ? vars_.Depth(start) : kChunkDepth;
   // What no row shares: worth a place in registers between sweeps.
-  for (const auto& term : start.terms) own = own || term.first != options_.chunk_var;
+  for (const auto& term : start.terms) own = own || options_.keep_alike || term.first != options_.chunk_var;
   const bool kept = options_.keep || options_.place;
   const bool early = options_.early && IsEarly(start) && (own || !kept);
   const bool keep = kept && own && depth == kChunkDepth && (early || guards_.empty());

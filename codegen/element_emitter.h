@@ -48,6 +48,7 @@ class ElementEmitter {
     int vector = 1;            // elements of a vector access (CUDA)
     int lane_var = -1;         // index of the variable that runs over them
     bool keep = false;         // row sweeps: keep loads and expensive values between sweeps
+    bool keep_alike = false;   // with `keep`: what all rows read alike too, so that it is loaded early
     std::string lane_index;    // "[c][v]" on CUDA, "[j]" on a CPU: of values kept between sweeps
     std::string kept_extent;   // "[3][8]", "[1024]"
     // CUDA: loads go to streams of their own, into arrays of `slots` ("[3]") at `slot` ("[c]"). With

@@ -33,6 +33,8 @@ constexpr int64_t kBytesAhead = 128;   // a thread's loads under way
 constexpr int64_t kChunksAhead = 4;
 constexpr int64_t kManyBlocks = 128;  // about the multiprocessors of a large GPU
 
+constexpr int64_t kFewElements = 1 << 20;  // of a region: its rows' loads all go first
+
 constexpr int64_t kRingRows = 2;        // a row of threads' rows under way
 constexpr int64_t kRingThreads = 512;   // of a multiprocessor: 128 registers each
 constexpr int64_t kColumnRegisters = 72;  // for columns' sums, of those
@@ -186,7 +188,9 @@ class CudaWriter {
     const IndexExpr full = start + chunk * shape.v + lane;
     ElementEmitter::Options o = Base(shape.v, lane);
     if (!chunk.terms.empty()) o.chunk_var = chunk.terms[0].first;
-    o.keep = keep;
+    // A vector a thread, and few of them in all: time is what loads take that wait for each other.
+    const bool at_first = space_.kind == SpaceKind::kRow && parts_.sweeps > 1 && keep && shape.k == 1 && space_.elements() <= kFewElements;
+    o.keep = keep, o.keep_alike = at_first;
     o.place = ring_;
     fits_ = fits_ && (keep || !ring_);
     o.slot = keep ? "[c]" : "[u]";
@@ -200,7 +204,7 @@ class CudaWriter {
     const std::string end = bound.empty() ? StrCat(n) : bound;
     const std::string inside = bound.empty() && shape.k * shape.p * shape.v == n ? "" : StrCat("e * ", shape.v, " < ", end);
     for (const Value& v : parts_.picks) emitter_.Emit(v, row);
-    std::string out, finish_before;
+    std::string out, first, finish_before;
     for (int s = 0; s < parts_.sweeps; ++s) {
       emitter_.BeginSweep();
       const bool last = s + 1 == parts_.sweeps;
@@ -240,8 +244,9 @@ class CudaWriter {
         fits_ = fits_ && emitter_.TakeEarlyDeclarations().empty();
       } else if (keep) {  // what this sweep is the first to need is on its way while the one before combines its lanes
         const std::string loads = emitter_.TakeEarlyChunk();
-        out += emitter_.TakeEarlyDeclarations();
-        if (!loads.empty()) out += Chunks(shape.k, define_e + If(inside, loads));
+        std::string& to = at_first ? first : out;
+        to += emitter_.TakeEarlyDeclarations();
+        if (!loads.empty()) to += Chunks(shape.k, define_e + If(inside, loads));
       }
       out += finish_before;
       if (space_.kind == SpaceKind::kRowColumn && !ring_) {
@@ -270,7 +275,7 @@ class CudaWriter {
       if (!alike_loads_.empty()) alike_loads_ = If("y == 0", Chunks(shape.k, define_e + If(inside, placed().Places(true, "ring") + alike_loads_)));
       return out;
     }
-    return emitter_.TakeSharedDeclarations() + emitter_.TakeEarlyInvariant() + out;
+    return emitter_.TakeSharedDeclarations() + emitter_.TakeEarlyInvariant() + first + out;
   }
 
   struct RowTotal {

@@ -30,7 +30,7 @@ constexpr const char* kRowsAndColumns = R"(graph @f(%x: $T[$R,$C], %y: $T[$R,$C]
 
 const std::vector<Pattern>& Patterns() {
   static const std::vector<Pattern> kPatterns = {
-      {"rows_and_columns", kRowsAndColumns, {"f32", "bf16", "f16"}, {{67, 100}, {1, 512}, {640, 768}, {130, 1600}, {1000, 2048}, {9, 5}, {64, 1}, {3, 2049}}},
+      {"rows_and_columns", kRowsAndColumns, {"f32", "bf16", "f16"}, {{67, 100}, {1, 512}, {640, 768}, {1024, 128}, {640, 72}, {130, 1600}, {1000, 2048}, {9, 5}, {64, 1}, {3, 2049}}},
       // Pieces for all multiprocessors; in the second, several lanes of a column after each other.
       {"rows_and_columns_of_many_rows", kRowsAndColumns, {"f32", "bf16"}, {{4100, 264}}},
       {"rows_and_columns_of_many_long_rows", kRowsAndColumns, {"bf16"}, {{4100, 1032}}},
