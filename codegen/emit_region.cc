@@ -5,6 +5,7 @@
 
 #include "codegen/scalar.h"
 #include "ir/base/error.h"
+#include "ir/facts.h"
 #include "ir/views.h"
 
 namespace stator {
@@ -104,7 +105,7 @@ void StoreFull(ElementEmitter& emitter, const RegionParts& parts, const IndexExp
 
 EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language, const CudaLimits& limits) {
   const RegionParts parts = AnalyzeRegion(nodes);
-  if (parts.product != nullptr) return EmitMatMul(parts);
+  if (parts.product != nullptr) return parts.product->HasFact(fact::kTile) ? EmitSmallProduct(parts) : EmitMatMul(parts);
   return language == Language::kCpp ? EmitCpp(parts) : EmitCuda(parts, limits);
 }
 

@@ -74,8 +74,9 @@ EmittedKernel EmitCpp(const RegionParts& parts);
 EmittedKernel EmitCuda(const RegionParts& parts, const CudaLimits& limits);
 // Of long rows whose folds follow no tree; nothing where the region or the device is not made for it.
 std::optional<EmittedKernel> EmitLongRows(const RegionParts& parts, const CudaLimits& limits);
-// Of a region with a product, for sm_90.
+// Of a region with a product, for sm_90; of one with few elements.
 EmittedKernel EmitMatMul(const RegionParts& parts);
+EmittedKernel EmitSmallProduct(const RegionParts& parts);
 
 // `text` with every line indented by `spaces`.
 std::string Indent(const std::string& text, int spaces);

@@ -11,6 +11,7 @@ namespace stator::fact {
 inline constexpr std::string_view kPhase = "phase";        // "forward", "backward", "update"
 inline constexpr std::string_view kF32Group = "f32";       // int: nodes that compute in f32 together
 inline constexpr std::string_view kImpl = "impl";          // "library", or of a product "region": its region's kernel
+inline constexpr std::string_view kTile = "tile";          // Dims, of such a product with few elements: rows and columns a block
 inline constexpr std::string_view kRegion = "region";      // int: fused into one kernel with equals
 inline constexpr std::string_view kInline = "inline";      // true: recomputed wherever its region reads it
 inline constexpr std::string_view kAssembled = "assembled";  // true: a concat whose equal parts are written where they are computed

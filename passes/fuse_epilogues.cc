@@ -16,6 +16,7 @@
 #include "ir/facts.h"
 #include "ir/views.h"
 #include "passes/analysis/product_bias.h"
+#include "passes/analysis/small_product.h"
 #include "passes/passes.h"
 
 namespace stator {
@@ -138,7 +139,8 @@ void FuseEpilogues(Graph& graph, const PassOptions& options) {
         node->operand(0).type().NumElements() == 0) {
       continue;
     }
-    if (!TakeBias(node)) TakeAccumulation(graph, node, seen);
+    const bool own = TakesSmallProducts(options) && SmallTileOf(*node, 0);  // whose kernel adds what it likes
+    if (own || !TakeBias(node)) TakeAccumulation(graph, node, seen);
     seen.insert(node);
   }
 }

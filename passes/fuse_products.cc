@@ -4,14 +4,19 @@
 //
 // Only for GPUs of sm_90, whose instructions the kernel is written in. Off under strict numerics and without
 // --own_matmul: the sums over K come in another order than a library's. A fold in the region keeps its tree.
+//
+// A product of few elements gets fact `tile` as well and another kernel (codegen/emit_small_product.cc); it has that
+// without a region to take it, too.
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ir/base/error.h"
 #include "ir/facts.h"
 #include "ir/region.h"
 #include "ir/views.h"
+#include "passes/analysis/small_product.h"
 #include "passes/passes.h"
 
 namespace stator {
@@ -21,7 +26,7 @@ namespace {
 constexpr int64_t kTileRows = 128;     // of a tile; with a fold, M is a multiple; the fold's chunk is this, or half
 constexpr int64_t kColumns = 64;       // N is a multiple of it,
 constexpr int64_t kFoldColumns = 128;  // with a fold of this,
-constexpr int64_t kStride = 8;         // K and what is between rows of this: 16 bytes
+constexpr int64_t kStride = 8;         // K a multiple of it: 16 bytes
 constexpr int64_t kReadBytes = 4;      // that the epilogue reads an element of the product: registers
 
 // Where it is used; measured on an H200 at K 768 (docs/notes/own-matmul.md): long enough sums for the epilogue to hide
@@ -30,13 +35,10 @@ constexpr int64_t kReadBytes = 4;      // that the epilogue reads an element of 
 constexpr int64_t kLeastDepth = 512, kMostDepth = 4096;
 constexpr int64_t kLeastElements = 4 * 132 * kTileRows * 192;
 
-bool IsFaster(int64_t m, int64_t n, int64_t k) {
-  return k >= kLeastDepth && k <= kMostDepth && m * n >= kLeastElements;
-}
-
 class Fuser {
  public:
-  Fuser(Graph& graph, OwnMatmul wish) : graph_(graph), wish_(wish) {
+  Fuser(Graph& graph, const PassOptions& options)
+      : graph_(graph), wish_(options.own_matmul), fuse_(options.fuse), small_(TakesSmallProducts(options)) {
     place_.assign(graph.max_id(), 0);
     int place = 0;
     for (Node* node : graph.Nodes()) {
@@ -51,22 +53,20 @@ class Fuser {
   void Run() {
     for (Node* node : graph_.Nodes()) {
       if (!IsEligible(*node)) continue;
-      const int region = FindRegion(*node);
+      tile_ = small_ ? SmallTileOf(*node, 0) : std::nullopt;
+      if (!tile_ && !IsFaster(*node)) continue;
+      const int region = fuse_ ? FindRegion(*node) : -1;
+      if (region < 0 && !tile_) continue;
+      node->SetFact(fact::kImpl, std::string("region"));
+      if (tile_) node->SetFact(fact::kTile, *tile_);
       if (region < 0) continue;
       regions_.erase(RegionOf(*node));
-      node->SetFact(fact::kImpl, std::string("region"));
       node->SetFact(fact::kRegion, int64_t{region});
       regions_[region].insert(regions_[region].begin(), node);
     }
   }
 
  private:
-  // Rows of [rows, columns] at addresses that bulk copies take.
-  static bool HasRows(Value v) {
-    const View view = ResolveView(v);
-    return view.strides[1] == 1 && view.strides[0] >= v.shape()[1] && view.strides[0] % kStride == 0 && view.at % kStride == 0;
-  }
-
   bool IsEligible(const Node& node) const {
     if (node.op_class() != OpClass::kContraction || node.HasFact(fact::kEpilogue) || node.type().rank() != 2) return false;
     const Value a = node.operand(0), b = node.operand(1);
@@ -74,12 +74,17 @@ class Fuser {
       if (d != DType::kBF16) return false;
     }
     const int64_t m = node.type().shape[0], n = node.type().shape[1], k = a.shape()[1];
-    if (m == 0 || n == 0 || k == 0 || node.view().Bool("transpose_a") || k % kStride != 0 || n % kColumns != 0) return false;
-    if (wish_ != OwnMatmul::kWherePossible && !IsFaster(m, n, k)) return false;
+    if (m == 0 || n == 0 || k == 0 || node.view().Bool("transpose_a")) return false;
     for (const Use& use : node.uses()) {
       if (!IsViewNode(*use.node) && JoinedCall(*use.node) == &node) return false;
     }
-    return HasRows(a) && HasRows(b);
+    return HasAlignedRows(a) && HasAlignedRows(b);
+  }
+
+  bool IsFaster(const Node& node) const {
+    const int64_t m = node.type().shape[0], n = node.type().shape[1], k = node.operand(0).shape()[1];
+    if (k % kStride != 0 || n % kColumns != 0) return false;
+    return wish_ == OwnMatmul::kWherePossible || (k >= kLeastDepth && k <= kMostDepth && m * n >= kLeastElements);
   }
 
   // The region that takes the product; -1 when none does.
@@ -93,7 +98,8 @@ class Fuser {
     return -1;
   }
 
-  bool Fits(const std::vector<Node*>& nodes, Value product) const {
+  // Chooses the tile of a small product.
+  bool Fits(const std::vector<Node*>& nodes, Value product) {
     int64_t folds = 0;
     for (const Node* n : nodes) {
       if (n->Is("fold")) {
@@ -105,13 +111,16 @@ class Fuser {
     const RegionSpace space = SpaceOfRegion(nodes);
     if (space.elements() != product.type().NumElements() || space.has_rows()) return false;
     if (space.kind == SpaceKind::kColumn && folds == 0) return false;
-    return ReadsFit(space, nodes, product);
+    if (!ReadsFit(space, nodes, product)) return false;
+    if (tile_ && folds > 0) tile_ = SmallTileOf(*product.node, space.chunk);
+    return true;
   }
 
   bool FoldFits(const Node& fold, Value product) const {
     const FoldShape f = FoldShapeOf(fold);
     if (f.outer != 1 || f.n != product.shape()[0] || f.inner != product.shape()[1]) return false;
     if (fold.type().dtype != DType::kF32 || fold.view().Str("kind") != "sum") return false;
+    if (tile_) return SmallTileOf(*product.node, f.chunk).has_value();
     const bool half = f.chunk == kTileRows / 2 && wish_ == OwnMatmul::kWherePossible;  // for tests: not timed
     return (f.chunk == kTileRows || half) && f.n % kTileRows == 0 && f.inner % kFoldColumns == 0;
   }
@@ -171,6 +180,8 @@ class Fuser {
 
   Graph& graph_;
   OwnMatmul wish_;
+  bool fuse_, small_;
+  std::optional<Dims> tile_;  // of the product in hand, where it is small
   std::map<int, std::vector<Node*>> regions_;
   std::map<int, int> last_;  // of a region: the place of its last node
   std::vector<int> place_;   // by node id
@@ -179,9 +190,9 @@ class Fuser {
 }  // namespace
 
 void FuseProducts(Graph& graph, const PassOptions& options) {
-  if (!options.fuse || options.own_matmul == OwnMatmul::kNever || options.numerics == Numerics::kStrict) return;
+  if (options.own_matmul == OwnMatmul::kNever || options.numerics == Numerics::kStrict) return;
   if (options.target == nullptr || options.target->sm() != 90) return;
-  Fuser(graph, options.own_matmul).Run();
+  Fuser(graph, options).Run();
 }
 
 }  // namespace stator

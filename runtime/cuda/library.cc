@@ -36,7 +36,7 @@ bool EveryKernelWaits(std::string_view source) {
     for (size_t at = 0; (at = source.find(what, at)) != source.npos; at += what.size()) ++n;
     return n;
   };
-  return source.find("griddepcontrol.wait;") != source.npos && count("__global__") == count("st_begin();");
+  return source.find("griddepcontrol.wait;") != source.npos && count("__global__") == count("st_begin();") + count("st_await();");
 }
 
 CudaLibrary::CudaLibrary(std::span<const char> cubin, const std::string& what, bool waits)

@@ -15,7 +15,8 @@ namespace stator {
 // Of the current device.
 int DeviceAttribute(cudaDeviceAttr attribute);
 
-// Whether every kernel of a source begins with `st_begin();`, whose last act is griddepcontrol.wait.
+// Whether every kernel of a source begins with `st_begin();`, whose last act is griddepcontrol.wait, or waits with
+// `st_await();`, ahead of which it reads states at most.
 bool EveryKernelWaits(std::string_view source);
 
 struct CudaKernel {

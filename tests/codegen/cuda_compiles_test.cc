@@ -111,6 +111,26 @@ TEST(CudaCompiles, products_with_epilogues) {
   ExpectCompiles(plan, "products");
   ExpectProductsOverlap(plan);
 }
+TEST(CudaCompiles, small_products_with_epilogues) {
+  const auto target = MakeRecordedTarget("h200");
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::vector<ProgramGraph> programs;
+  std::vector<ProductGraph> cases = SmallProductGraphs();
+  cases.push_back({"of state", SmallProductOfState()});
+  for (ProductGraph& c : cases) {
+    PassOptions options;
+    options.target = target.get();
+    PassManager(LowerPasses()).Run(*c.graph, options);
+    programs.push_back({c.name, c.graph.get()});
+    graphs.push_back(std::move(c.graph));
+  }
+  const Plan plan = BuildPlan(programs, *target, {.plan_name = "products"});
+  const auto own = [](const KernelModule& m) { return m.source.find("st_small_product") != std::string::npos; };
+  EXPECT_EQ(std::count_if(plan.modules.begin(), plan.modules.end(), own), static_cast<int>(graphs.size()));
+  ExpectCompiles(plan, "products");
+  const auto ahead = [](const KernelModule& m) { return m.source.rfind("P::load_b(") < m.source.rfind("st_await();"); };
+  EXPECT_EQ(std::count_if(plan.modules.begin(), plan.modules.end(), ahead), 1);  // that of a state
+}
 TEST(CudaCompiles, gpt_of_large_products) {
   const Plan plan = LargeGptPlanForGpu();
   int own = 0;

@@ -66,7 +66,7 @@ TEST(EmittedText, narrows_vectors_to_what_the_width_divides) {
 TEST(EmittedText, begins_every_kernel_with_the_wait) {
   for (const Plan& plan : {GptPlanForGpu(DType::kBF16, 1), LlamaPlanForGpu(DType::kF32, 1)}) {
     for (const KernelModule& m : plan.modules) {
-      EXPECT_EQ(Count(m.source, "__global__"), Count(m.source, "st_begin();"));
+      EXPECT_EQ(Count(m.source, "__global__"), Count(m.source, "st_begin();") + Count(m.source, "st_await();"));
       EXPECT_GT(Count(m.source, "__global__"), 0);
     }
   }

@@ -27,11 +27,11 @@ std::map<std::string, Tensor> Inputs(const Graph& graph) {
   return inputs;
 }
 
-Plan PlanOf(const Graph& declared, const Target& target) {
+Plan PlanOf(const Graph& declared, const Target& target, OwnMatmul wish) {
   const auto graph = declared.Clone();
   PassOptions options;
   options.target = &target;
-  options.own_matmul = OwnMatmul::kWherePossible;
+  options.own_matmul = wish;
   PassManager(LowerPasses()).Run(*graph, options);
   return BuildPlan({{"f", graph.get()}}, target, {.plan_name = "f"});
 }
@@ -72,18 +72,18 @@ Tensor SumOfRows(const Tensor& stored) {
   return Interpret(*graph, {{"y", stored}}).outputs[0];
 }
 
-TEST(OwnMatmul, equals_the_interpreter) {
-  STATOR_NEEDS_GPU();
+// `maps`: of the kernel that has the product.
+void ExpectInterpreterEquals(const std::vector<ProductGraph>& cases, OwnMatmul wish, size_t maps) {
   const auto target = MakeCudaTarget(0);
   if (target->sm() != 90) GTEST_SKIP() << "written for sm_90, this is sm_" << target->sm();
-  for (const ProductGraph& c : ProductGraphs()) {
+  for (const ProductGraph& c : cases) {
     SCOPED_TRACE(c.name);
-    const Plan plan = PlanOf(*c.graph, *target);
+    const Plan plan = PlanOf(*c.graph, *target, wish);
     bool own = false;
     for (const PlanStep& step : plan.programs[0].steps) {
       EXPECT_FALSE(std::holds_alternative<MatMulCall>(step.work));
       const auto* call = std::get_if<KernelCall>(&step.work);
-      own = own || (call != nullptr && call->maps.size() == 2);
+      own = own || (call != nullptr && call->maps.size() == maps && call->shared_bytes > 0);
     }
     EXPECT_TRUE(own);
     const auto inputs = Inputs(*c.graph);
@@ -92,6 +92,16 @@ TEST(OwnMatmul, equals_the_interpreter) {
     for (size_t i = 0; i < got.size(); ++i) ExpectNear(got[i], want[i], kTolerance, StrCat("output ", i));
     if (got.size() == 2 && got[1].type.shape[0] == 1) ExpectNear(got[1], SumOfRows(got[0]), 0, "column sums");
   }
+}
+
+TEST(OwnMatmul, equals_the_interpreter) {
+  STATOR_NEEDS_GPU();
+  ExpectInterpreterEquals(ProductGraphs(), OwnMatmul::kWherePossible, 2);
+}
+
+TEST(OwnMatmul, small_products_equal_the_interpreter) {
+  STATOR_NEEDS_GPU();
+  ExpectInterpreterEquals(SmallProductGraphs(), OwnMatmul::kWhereFaster, 0);
 }
 
 }  // namespace

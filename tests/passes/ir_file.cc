@@ -167,7 +167,7 @@ void ParseOptions(const std::vector<std::string>& options, CaseOptions& to) {
     } else if (key == "numerics") {
       to.pass.numerics = value == "strict" ? Numerics::kStrict : Numerics::kDefault;
     } else if (key == "own_matmul") {
-      to.pass.own_matmul = value == "never" ? OwnMatmul::kNever : OwnMatmul::kWherePossible;
+      to.pass.own_matmul = value == "never" ? OwnMatmul::kNever : value == "faster" ? OwnMatmul::kWhereFaster : OwnMatmul::kWherePossible;
     } else if (key == "keep_f32") {
       to.pass.keep_f32 = Split(value, '|');
     } else if (key == "target") {

@@ -19,4 +19,11 @@ struct ProductGraph {
 // residual, and with a gate's gradient and its column sums; B stored by columns and by rows.
 std::vector<ProductGraph> ProductGraphs();
 
+// Products of few elements, which the kernel with a tile a block takes: by themselves as well, and of parts of
+// larger operands.
+std::vector<ProductGraph> SmallProductGraphs();
+
+// One whose B is a state that has a next value: input x, g, state w, one output.
+std::unique_ptr<Graph> SmallProductOfState();
+
 }  // namespace stator
