@@ -32,7 +32,7 @@ WORKS = {
     "gpt2-124m-t8192": dict(model="gpt2-124m", batch=8, seq=8192, vocab=50304, ms=200),
     "gpt2-124m-t32768": dict(model="gpt2-124m", batch=2, seq=32768, vocab=50304, ms=435),
     "vocab-262144": dict(model="gpt2-124m", batch=16, seq=1024, vocab=262144, ms=72),
-    "vocab-1048576": dict(model="gpt2-124m", batch=8, seq=1024, vocab=1048576, ms=109, stator=["memory=19GiB"]),
+    "vocab-1048576": dict(model="gpt2-124m", batch=8, seq=1024, vocab=1048576, ms=109, stator=["memory=19.6GiB"]),
     "tiny": dict(model="tiny", batch=8, seq=128, vocab=256, ms=1),
 }
 

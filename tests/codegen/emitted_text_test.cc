@@ -50,7 +50,7 @@ TEST(EmittedText, moves_sixteen_bytes_at_a_time) {
   EXPECT_EQ(Count(Pointwise("f32[4096,768]"), "st_store<4>("), 1);
   // x once, kept between the sweeps, and w.
   EXPECT_EQ(Count(Row("bf16", 1536), "st_load<8>("), 2);
-  EXPECT_EQ(Count(Row("bf16", 1536), "st_store<8>("), 1);
+  EXPECT_EQ(Count(Row("bf16", 1536), "st_store_rounded<8>("), 1);
   EXPECT_EQ(Count(Row("f32", 1536), "st_load<4>("), 2);
   EXPECT_EQ(Count(Row("f32", 1536), "st_store<4>("), 1);
 }

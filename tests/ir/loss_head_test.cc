@@ -17,12 +17,12 @@ TEST(LossHead, one_chunk_where_the_logits_are_small) {
   EXPECT_EQ(LossHeadChunk(7, 1), 7);
 }
 
-TEST(LossHead, chunks_hold_a_gibibyte_of_bf16_or_a_thousand_tokens) {
+TEST(LossHead, chunks_hold_a_gibibyte_of_bf16_or_two_thousand_tokens) {
   EXPECT_EQ(LossHeadChunk(65536, 50304), 8192);
   EXPECT_EQ(LossHeadChunk(32768, 128256), 4096);
   EXPECT_EQ(LossHeadChunk(16384, 262144), 2048);
-  EXPECT_EQ(LossHeadChunk(8192, 1048576), 1024);
-  EXPECT_EQ(LossHeadChunk(8192, int64_t{1} << 40), 1024);
+  EXPECT_EQ(LossHeadChunk(8192, 1048576), 2048);
+  EXPECT_EQ(LossHeadChunk(8192, int64_t{1} << 40), 2048);
 }
 
 TEST(LossHead, chunks_are_of_one_size_or_nearly) {
