@@ -1,6 +1,7 @@
 #include "codegen/element_emitter.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/scalar.h"
 #include "ir/base/error.h"
@@ -8,32 +9,31 @@
 
 namespace stator {
 
-std::string KernelArgs::Add(Value v, bool write) {
-  for (size_t i = 0; i < values_.size(); ++i) {
-    if (values_[i] == v && writes_[i] == write) return StrCat("a", i);
-  }
-  values_.push_back(v);
-  writes_.push_back(write);
-  return StrCat("a", values_.size() - 1);
+constexpr int64_t kFar = 1024;  // elements
+
+std::string KernelArgs::Add(const KernelArg& arg) {
+  const auto same = [&](const KernelArg& a) { return a.value == arg.value && a.write == arg.write && a.first == arg.first; };
+  const auto known = std::find_if(all_.begin(), all_.end(), same);
+  const auto i = known - all_.begin();
+  if (known == all_.end()) all_.push_back(arg);
+  return StrCat("a", i);
 }
 
-std::string KernelArgs::Read(Value base) { return Add(base, false); }
-std::string KernelArgs::Write(Value result) { return Add(result, true); }
+std::string KernelArgs::Read(Value base, int64_t first) { return Add({base, false, first}); }
+std::string KernelArgs::Write(Value result) { return Add({result, true}); }
 
 std::string KernelArgs::Declaration() const {
   std::string out;
-  for (size_t i = 0; i < values_.size(); ++i) {
-    if (i > 0) out += ", ";
-    out += StrCat(writes_[i] ? "" : "const ", StorageCType(values_[i].dtype()), "* a", i);
+  for (size_t i = 0; i < all_.size(); ++i) {
+    out += StrCat(i > 0 ? ", " : "", all_[i].write ? "" : "const ", StorageCType(all_[i].value.dtype()), "* a", i);
   }
   return out;
 }
 
 std::string KernelArgs::Unpacking() const {
   std::string out;
-  for (size_t i = 0; i < values_.size(); ++i) {
-    const std::string type =
-        StrCat(writes_[i] ? "" : "const ", StorageCType(values_[i].dtype()), "*");
+  for (size_t i = 0; i < all_.size(); ++i) {
+    const std::string type = StrCat(all_[i].write ? "" : "const ", StorageCType(all_[i].value.dtype()), "*");
     out += StrCat("  ", type, " const a", i, " = (", type, ")args[", i, "];\n");
   }
   return out;
@@ -268,8 +268,11 @@ std::string ElementEmitter::EmitLoad(Value base, const IndexExpr& at, int* depth
   const bool cuda = options_.language == Language::kCuda;
   const bool vector = cuda && *depth == kLaneDepth && GuardDepth() < kLaneDepth && IsVector(at);
   if (vector) return EmitVectorLoad(args_.Read(base), base.dtype(), at);
-  const std::string pointer = args_.Read(base), type = ComputeCType(base.dtype());
-  const std::string guard = GuardText(), element = StrCat(pointer, "[", vars_.Text(at), "]");
+  // What a row reads far into a tensor is pointed to, so that kernels of different parts are one.
+  IndexExpr near = at;
+  const int64_t first = cuda && *depth == kInvariant && at.constant >= kFar ? std::exchange(near.constant, 0) : 0;
+  const std::string type = ComputeCType(base.dtype());
+  const std::string guard = GuardText(), element = StrCat(args_.Read(base, first), "[", vars_.Text(near), "]");
   const bool early = options_.early && IsEarly(at) && *depth < kLaneDepth;
   const bool slots = early && *depth == kChunkDepth;  // loaded in one loop, used in another
   const bool keep = cuda && options_.keep && guards_.empty() && (slots || *depth == kLaneDepth);
@@ -357,22 +360,24 @@ std::string ElementEmitter::EmitRowOfParts(const Node& node, const IndexExpr& at
   for (const Value& part : node.operands()) {
     if (!IsOutside(*part.node) || part.type().NumElements() == 0) return "";
   }
-  // What varies within the row, and is the same in every part.
-  IndexExpr row = at, within;
-  row.terms.clear(), row.constant = 0;
+  // What varies within the row, and is the same in every part. Rows begin at multiples of `step`.
+  IndexExpr row, within;
   within.constant = at.constant;
-  for (const auto& term : at.terms) (vars_.var(term.first).depth == kInvariant ? row : within).terms.push_back(term);
-  if (vars_.Depth(within) != kLaneDepth || !IsVector(within) || vars_.Min(within) < 0) return "";
+  int64_t step = 0;
+  for (const auto& term : at.terms) {
+    const bool of_row = vars_.var(term.first).depth == kInvariant;
+    if (of_row) step = std::gcd(step, term.second);
+    (of_row ? row : within).terms.push_back(term);
+  }
+  if (step == 0 || step % options_.vector != 0 || vars_.Min(within) < 0 || vars_.Max(within) >= step) return "";
+  if (vars_.Depth(within) != kLaneDepth || !IsVector(within)) return "";
   const IndexExpr outer = vars_.Div(row, extent), place = vars_.Mod(row, extent);
   int64_t low = 0;
   std::string text;
   bool early = true;
   for (int i = 0; i < node.num_operands(); ++i) {
     const int64_t size = node.operand(i).shape()[axis] * inner;
-    // Rows start where every part does, and none reaches beyond its end.
-    for (const auto& [var, c] : row.terms) {
-      if (c % options_.vector != 0 || low % c != 0 || size % c != 0 || vars_.Max(within) >= c) return "";
-    }
+    if (size % step != 0) return "";  // a row would reach beyond the part
     std::string inside;
     const IndexExpr begin = outer * size + vars_.Window(place, low, size, &inside);
     early = early && IsEarly(begin);

@@ -17,23 +17,28 @@
 
 namespace stator {
 
+// A pointer that a kernel is given: to element `first` of a value's storage.
+struct KernelArg {
+  Value value;
+  bool write;  // whether the kernel writes it
+  int64_t first = 0;
+};
+
 // Pointers of a kernel, in argument order.
 class KernelArgs {
  public:
-  // The parameter that holds `base`'s storage.
-  std::string Read(Value base);
+  // The parameter that points to element `first` of `base`'s storage.
+  std::string Read(Value base, int64_t first = 0);
   std::string Write(Value result);
   // "const float* a0, st_bf16* a1".
   std::string Declaration() const;
   // The same as casts from `void* const* args`.
   std::string Unpacking() const;
-  const std::vector<Value>& values() const { return values_; }
-  const std::vector<bool>& writes() const { return writes_; }  // of each, whether the kernel writes it
+  const std::vector<KernelArg>& all() const { return all_; }
 
  private:
-  std::string Add(Value v, bool write);
-  std::vector<Value> values_;
-  std::vector<bool> writes_;
+  std::string Add(const KernelArg& arg);
+  std::vector<KernelArg> all_;
 };
 
 // How deep in a sweep's loops a piece of text varies.

@@ -31,7 +31,7 @@ class CppWriter {
     EmittedKernel kernel;
     kernel.body = StrCat("extern \"C\" void ", kKernelName, "(void* const* args) {\n",
                          "  typedef long long idx_t;\n", args_.Unpacking(), body, "}\n");
-    kernel.args = args_.values(), kernel.writes = args_.writes();
+    kernel.args = args_.all();
     return kernel;
   }
 

@@ -72,7 +72,7 @@ class CudaWriter {
     kernel.body = StrCat("extern \"C\" __global__ void __launch_bounds__(", bounds, ") ", kKernelName, "(",
                          args_.Declaration(), ") {\n  st_begin();\n  typedef ", parts_.wide_index ? "long long" : "int",
                          " idx_t;\n", body, "}\n");
-    kernel.args = args_.values(), kernel.writes = args_.writes();
+    kernel.args = args_.all();
     kernel.grid = grid_;
     kernel.block = block_;
     kernel.shared_bytes = static_cast<int>(shared_bytes_);

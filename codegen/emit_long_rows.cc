@@ -166,7 +166,7 @@ class LongRowsWriter {
     kernel.body = StrCat("extern \"C\" __global__ void ", cluster_ == 1 ? "" : StrCat("__cluster_dims__(", cluster_, ", 1, 1) "), "__launch_bounds__(",
                          kThreads, ", ", blocks_, ") ", kKernelName, "(", args_.Declaration(), ") {\n", head, Indent(fetch + over(0, shared_, "fetch(first, c);\n"), 2),
                          cluster_ == 1 ? "" : "  st_meet_cluster();\n", "  for (idx_t r = first; r < end; ++r) {\n", Indent(row, 4), "  }\n}\n");
-    kernel.args = args_.values(), kernel.writes = args_.writes();
+    kernel.args = args_.all();
     kernel.grid = (rows + each - 1) / each * cluster_;
     kernel.block = static_cast<int>(kThreads);
     kernel.shared_bytes = static_cast<int>(placed.Bytes(false));

@@ -45,7 +45,7 @@ class MatMulWriter {
         ", \"\");\n", Indent(declare_, 2), "  P::run(a, b, [&](int m0, int n0) {\n", Indent(before_, 4),
         "  }, [&](P::Sums& sums, int m0, int n0, const P::Turn& turn) {\n", Indent(epilogue, 4), "  });\n}\n");
     kernel.helpers = MatMulText(columns);
-    kernel.args = args_.values(), kernel.writes = args_.writes();
+    kernel.args = args_.all();
     kernel.maps = {MapOfA(), MapOfB(columns)};
     kernel.grid = m_tiles * n_tiles * kTileCluster;
     kernel.block = kTileThreads;
@@ -101,9 +101,10 @@ class MatMulWriter {
   }
 
   void Prefetch() {
-    for (size_t i = 0; i < args_.values().size(); ++i) {
-      const bool whole = args_.values()[i].type().NumElements() == product_.type().NumElements();
-      if (whole && !args_.writes()[i]) before_ += StrCat("P::prefetch(a", i, ", m0, n0);\n");
+    for (size_t i = 0; i < args_.all().size(); ++i) {
+      const KernelArg& arg = args_.all()[i];
+      const bool whole = arg.value.type().NumElements() == product_.type().NumElements();
+      if (whole && !arg.write) before_ += StrCat("P::prefetch(a", i, ", m0, n0);\n");
     }
   }
 

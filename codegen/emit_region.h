@@ -22,8 +22,7 @@ struct EmittedMap {
 struct EmittedKernel {
   std::string body;           // the function, named by kKernelName
   std::string helpers{};      // what it needs besides the prelude: then it has a module of its own
-  std::vector<Value> args;    // values whose storage the parameters point to, in order
-  std::vector<bool> writes;   // which of them the kernel writes
+  std::vector<KernelArg> args;  // the parameters, in order
   int64_t grid = 1;           // blocks (CUDA)
   int block = 1;              // threads a block (CUDA)
   int shared_bytes = 0;       // dynamic shared memory a block (CUDA)

@@ -23,7 +23,7 @@ EmittedKernel EmitScan(const Node& node, Language language) {
              reverse ? StrCat(n - 1, " - j") : "j", ") * ", inner, " + l % ", inner, ";\n  const ", type,
              " next = (", type, ")(sum + st_get(", in, "[at]));\n  st_put(", out, " + at, ", exclusive ? "sum" : "next", ");\n  sum = next;\n}\n");
   EmittedKernel kernel;
-  kernel.args = args.values(), kernel.writes = args.writes();
+  kernel.args = args.all();
   if (language == Language::kCpp) {
     kernel.body = StrCat("extern \"C\" void ", kKernelName, "(void* const* args) {\n  typedef long long idx_t;\n", args.Unpacking(),
                          "#pragma omp parallel for schedule(static)\n  for (idx_t l = 0; l < ", lines, "; ++l) {\n", Indent(line, 4), "  }\n}\n");

@@ -44,7 +44,7 @@ class SmallProductWriter {
     kernel.body += b.base.node->Is("state") ? load_b + begin : begin + load_b;
     kernel.body += StrCat("  P::load_a(", from_a, ");\n", Indent(epilogue, 2), "}\n");
     kernel.helpers = SmallProductText();
-    kernel.args = args_.values(), kernel.writes = args_.writes();
+    kernel.args = args_.all();
     kernel.grid = m_ / rows_ * (n_ / columns_);
     kernel.block = block;
     kernel.shared_bytes = bytes;

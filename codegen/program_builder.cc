@@ -19,6 +19,11 @@ namespace {
 // off with registers and threads of its own.
 constexpr double kMixedBytes = 32 << 20;
 
+// Of what a kernel may touch of an argument.
+int64_t BytesFrom(const KernelArg& arg) {
+  return arg.value.type().Bytes() - arg.first * ByteWidth(arg.value.dtype());
+}
+
 // The two halves of a state are one entry.
 std::string EntryName(const Param& state) {
   const std::string& whole = state.node->view().Str("half_of");
@@ -184,9 +189,10 @@ void PlanBuilder::AddKernel(std::span<Node* const> nodes, const EmittedKernel& k
   if (language_ == Language::kCuda && kernel.grid == 0) return;  // no element, no block
   KernelCall call;
   double bytes = 0;
-  for (const Value& v : kernel.args) {
-    call.args.push_back(BufferOf(v));
-    bytes += static_cast<double>(v.type().Bytes());
+  for (const KernelArg& arg : kernel.args) {
+    call.args.push_back(BufferOf(arg.value));
+    call.args.back().offset += arg.first * ByteWidth(arg.value.dtype());
+    bytes += static_cast<double>(BytesFrom(arg));
   }
   for (const EmittedMap& map : kernel.maps) {
     const TensorRef viewed = TensorOf(map.value);
@@ -201,7 +207,7 @@ void PlanBuilder::AddKernel(std::span<Node* const> nodes, const EmittedKernel& k
   std::get<KernelCall>(step.work).kernel = KernelIndex(step.name, kernel.body, kernel.helpers);
   arguments_.resize(program_->steps.size());
   for (size_t i = 0; i < kernel.args.size(); ++i) {
-    arguments_.back().push_back({kernel.args[i].type().Bytes(), kernel.writes[i]});
+    arguments_.back().push_back({BytesFrom(kernel.args[i]), kernel.args[i].write});
   }
 }
 

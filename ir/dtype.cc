@@ -137,20 +137,4 @@ uint8_t FloatToBits8(DType dtype, float v) {
 
 float BitsToFloat8(DType dtype, uint8_t bits) { return static_cast<float>(Decode(dtype, bits, 8)); }
 
-// What overflows is infinite, as in any rounding: the carry goes into the exponent.
-uint16_t HighHalf(float v) {
-  if (std::isnan(v)) return 0x7fff;
-  return static_cast<uint16_t>((std::bit_cast<uint32_t>(v) + 0x8000) >> 16);
-}
-
-uint16_t LowHalf(float v) {
-  return std::isnan(v) ? 0 : static_cast<uint16_t>(std::bit_cast<uint32_t>(v));
-}
-
-// The upper of the low bits says whether `high` was rounded up.
-float JoinHalves(uint16_t high, uint16_t low) {
-  const uint32_t rounded = static_cast<uint32_t>(high) << 16;
-  return std::bit_cast<float>(rounded + low - (static_cast<uint32_t>(low & 0x8000) << 1));
-}
-
 }  // namespace stator

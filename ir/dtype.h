@@ -1,6 +1,7 @@
 // Element types, their names, widths and rounding.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -39,8 +40,17 @@ float BitsToFloat8(DType dtype, uint8_t bits);
 // An f32 as two halves: the nearest bf16, ties away from zero, and the low 16 bits. With ties to
 // even the low bits would not tell from which side a tie was rounded; so they do, and every f32
 // comes back to the bit, but that all NaNs become one.
-uint16_t HighHalf(float v);
-uint16_t LowHalf(float v);
-float JoinHalves(uint16_t high, uint16_t low);
+// What overflows is infinite, as in any rounding: the carry goes into the exponent.
+inline uint16_t HighHalf(float v) {
+  return v != v ? uint16_t{0x7fff} : static_cast<uint16_t>((std::bit_cast<uint32_t>(v) + 0x8000) >> 16);
+}
+inline uint16_t LowHalf(float v) {
+  return v != v ? uint16_t{0} : static_cast<uint16_t>(std::bit_cast<uint32_t>(v));
+}
+// The upper of the low bits says whether `high` was rounded up.
+inline float JoinHalves(uint16_t high, uint16_t low) {
+  const uint32_t rounded = static_cast<uint32_t>(high) << 16;
+  return std::bit_cast<float>(rounded + low - (static_cast<uint32_t>(low & 0x8000) << 1));
+}
 
 }  // namespace stator

@@ -1,7 +1,9 @@
 #include "runtime/program_io.h"
 
 #include "ir/base/error.h"
+#include "ir/base/parallel.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace stator {
@@ -19,6 +21,17 @@ const PlanInput* FindInput(const Program& program, const std::string& name) {
     if (input.name == name) return &input;
   }
   return nullptr;
+}
+
+constexpr int64_t kPiece = int64_t{1} << 22;  // elements that are split before they are written
+constexpr int64_t kSlice = int64_t{1} << 18;  // elements of a thread's turn
+
+// Calls `work` with the ends of slices of `count` elements, in threads.
+void ForSlices(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work) {
+  ParallelFor(static_cast<size_t>((count + kSlice - 1) / kSlice), [&](size_t slice) {
+    const int64_t begin = static_cast<int64_t>(slice) * kSlice;
+    work(begin, std::min(count, begin + kSlice));
+  });
 }
 
 Dims PositionOf(int64_t k, const Dims& shape) {
@@ -101,29 +114,37 @@ void CheckStateSize(const StateEntry& state, size_t size) {
        state.type.ToString(), " takes ", state.type.Bytes());
 }
 
-std::vector<char> SplitHalves(const StateEntry& state, Bytes dense) {
-  std::vector<char> stored(static_cast<size_t>(state.StoredBytes()));
-  char* const low = stored.data() + state.LowHalves();
-  for (int64_t i = 0; i < state.type.NumElements(); ++i) {
-    float v;
-    std::memcpy(&v, dense.data() + 4 * i, 4);
-    const uint16_t halves[] = {HighHalf(v), LowHalf(v)};
-    std::memcpy(stored.data() + 2 * i, &halves[0], 2);
-    std::memcpy(low + 2 * i, &halves[1], 2);
+void WriteHalves(const StateEntry& state, Bytes dense, const std::function<void(int64_t, Bytes)>& write) {
+  std::vector<uint16_t> high(std::min(kPiece, state.type.NumElements())), low(high.size());
+  for (int64_t first = 0; first < state.type.NumElements(); first += kPiece) {
+    const int64_t count = std::min(kPiece, state.type.NumElements() - first);
+    ForSlices(count, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        float v;
+        std::memcpy(&v, dense.data() + 4 * (first + i), 4);
+        high[i] = HighHalf(v), low[i] = LowHalf(v);
+      }
+    });
+    const auto bytes = [&](const std::vector<uint16_t>& half) {
+      return Bytes(reinterpret_cast<const char*>(half.data()), static_cast<size_t>(2 * count));
+    };
+    write(2 * first, bytes(high));
+    write(state.LowHalves() + 2 * first, bytes(low));
   }
-  return stored;
 }
 
 std::vector<char> JoinHalves(const StateEntry& state, Bytes stored) {
   std::vector<char> dense(static_cast<size_t>(state.type.Bytes()));
   const char* const low = stored.data() + state.LowHalves();
-  for (int64_t i = 0; i < state.type.NumElements(); ++i) {
-    uint16_t halves[2];
-    std::memcpy(&halves[0], stored.data() + 2 * i, 2);
-    std::memcpy(&halves[1], low + 2 * i, 2);
-    const float v = JoinHalves(halves[0], halves[1]);
-    std::memcpy(dense.data() + 4 * i, &v, 4);
-  }
+  ForSlices(state.type.NumElements(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      uint16_t halves[2];
+      std::memcpy(&halves[0], stored.data() + 2 * i, 2);
+      std::memcpy(&halves[1], low + 2 * i, 2);
+      const float v = JoinHalves(halves[0], halves[1]);
+      std::memcpy(dense.data() + 4 * i, &v, 4);
+    }
+  });
   return dense;
 }
 

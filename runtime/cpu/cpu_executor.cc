@@ -70,9 +70,10 @@ class CpuExecutor : public Executor {
     const StateEntry& state = RequireState(plan_, name);
     CheckStateSize(state, bytes.size());
     if (bytes.empty()) return;
-    std::vector<char> stored;
-    if (state.halves) bytes = stored = SplitHalves(state, bytes);
-    std::memcpy(memory_.state().data() + state.offset, bytes.data(), bytes.size());
+    const auto write = [&](int64_t offset, Bytes part) {
+      std::memcpy(memory_.state().data() + state.offset + offset, part.data(), part.size());
+    };
+    state.halves ? WriteHalves(state, bytes, write) : write(0, bytes);
   }
 
   std::vector<char> ReadState(const std::string& name) override {

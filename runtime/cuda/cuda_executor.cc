@@ -142,11 +142,11 @@ void CudaExecutor::WriteState(const std::string& name, Bytes bytes) {
   CheckStateSize(entry, bytes.size());
   Synchronize();
   if (bytes.empty()) return;
-  std::vector<char> stored;
-  if (entry.halves) bytes = stored = SplitHalves(entry, bytes);
-  CheckCuda(
-      cudaMemcpy(state_.data() + entry.offset, bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
-      "write state " + name);
+  const auto write = [&](int64_t offset, Bytes part) {
+    CheckCuda(cudaMemcpy(state_.data() + entry.offset + offset, part.data(), part.size(), cudaMemcpyHostToDevice),
+              "write state " + name);
+  };
+  entry.halves ? WriteHalves(entry, bytes, write) : write(0, bytes);
 }
 
 std::vector<char> CudaExecutor::ReadState(const std::string& name) {
