@@ -18,6 +18,11 @@ inline constexpr std::string_view kLearningRate = "lr";      // f32[] output of 
 inline constexpr std::string_view kFinite = "finite";        // bool[] output: the update was applied
 inline constexpr std::string_view kStep = "step";            // i64[] state: updates applied so far
 inline constexpr std::string_view kSeed = "seed";            // u32[2] state: key of every random stream
+// Settings, f32[] states that the host may change between updates: of an adjustable optimizer.
+inline constexpr std::string_view kRateFactor = "learning_rate_factor";  // of the schedule's rate
+inline constexpr std::string_view kDecayFactor = "weight_decay_factor";  // of every group's decay
+inline constexpr std::string_view kClipNorm = "clip_norm";               // where gradients are clipped
+inline constexpr std::string_view kSettingRole = "setting";
 // Of f16 training alone; see passes/analysis/loss_scaling.h.
 inline constexpr std::string_view kLossScale = "loss_scale";            // f32[] state and output
 inline constexpr std::string_view kGoodUpdates = "loss_scale.good";     // i64[] state
@@ -34,6 +39,7 @@ struct ParameterUpdate {
   Value learning_rate;     // f32[]
   Value step;              // f32[], 1 for the first update
   double weight_decay = 0; // of the parameter's group
+  Value decay_factor = {}; // f32[], of weight_decay, where the optimizer is adjustable
 };
 
 struct OptimizerSpec {
@@ -47,6 +53,7 @@ struct OptimizerSpec {
   // Learning-rate factor of a parameter's group. Default: 1.
   std::function<double(const std::string& name, const Type& type)> lr_factor;
   double clip_norm = 0;        // global L2 norm; 0 means no clipping
+  bool adjustable = false;     // rate, decay and clip norm have settings
   bool skip_non_finite = true; // leave all state alone when the gradient norm is not finite
 };
 

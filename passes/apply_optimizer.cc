@@ -6,6 +6,9 @@
 //   clip   = min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
 //   next   = select(finite, update(parameter, clip * g, lr, step + 1), parameter)
 //
+// Where the optimizer is adjustable, lr, the weight decay and clip_norm are settings: states that the host may change
+// between updates, at first a factor of 1 and the declared norm.
+//
 // Parameters, moments, the step counter and states that the model itself writes: all keep their
 // contents when the norm is not finite, so that one bad batch does no harm. The gradient outputs
 // are consumed; outputs grad_norm, lr and finite are added. Nodes get phase="update", which keeps
@@ -65,8 +68,13 @@ Value StepState(Graph& graph) {
   return step;
 }
 
+Value Setting(Graph& graph, std::string_view name, double first) {
+  return graph.AddState(std::string(name), {DType::kF32, {}},
+                        {{"role", std::string(training::kSettingRole)}, {"init", StrCat("constant(", first, ")")}});
+}
+
 void UpdateParameters(Builder& b, const OptimizerSpec& spec, const std::vector<Gradient>& gradients,
-                      Value clip, Value rate, Value next_step) {
+                      Value clip, Value rate, Value decay_factor, Value next_step) {
   Graph& graph = b.graph();
   const Value step = b.Cast(next_step, DType::kF32);
   for (const Gradient& g : gradients) {
@@ -82,7 +90,8 @@ void UpdateParameters(Builder& b, const OptimizerSpec& spec, const std::vector<G
                            .parameter = parameter,
                            .gradient = clip ? b.Mul(g.value, clip) : g.value,
                            .learning_rate = factor == 1 ? rate : b.Mul(rate, factor),
-                           .step = step};
+                           .step = step,
+                           .decay_factor = decay_factor};
     if (spec.weight_decay) update.weight_decay = spec.weight_decay(g.parameter, type);
     graph.SetNextState(parameter, spec.update(b, update));
   }
@@ -115,13 +124,19 @@ void ApplyOptimizer(Graph& graph, const PassOptions& options) {
   const Value finite = b.Create1("is_finite", {norm});
   Value clip;
   if (spec.clip_norm > 0) {
-    const Value ratio = b.Div(b.Constant(spec.clip_norm, DType::kF32), b.Add(norm, 1e-6));
+    const Value limit = spec.adjustable ? Setting(graph, training::kClipNorm, spec.clip_norm)
+                                        : b.Constant(spec.clip_norm, DType::kF32);
+    const Value ratio = b.Div(limit, b.Add(norm, 1e-6));
     clip = b.Min2(ratio, b.Constant(1, DType::kF32));
   }
   const Value step = StepState(graph);
   const Value next_step = b.Add(step, b.Constant(1, DType::kI64));
-  const Value rate = spec.schedule(b, b.Cast(step, DType::kF32));
-  UpdateParameters(b, spec, gradients, clip, rate, next_step);
+  Value rate = spec.schedule(b, b.Cast(step, DType::kF32)), decay_factor;
+  if (spec.adjustable) {
+    rate = b.Mul(rate, Setting(graph, training::kRateFactor, 1));
+    decay_factor = Setting(graph, training::kDecayFactor, 1);
+  }
+  UpdateParameters(b, spec, gradients, clip, rate, decay_factor, next_step);
   graph.SetNextState(step, next_step);
 
   if (spec.skip_non_finite || scale) {

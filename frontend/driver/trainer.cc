@@ -3,7 +3,10 @@
 #include "frontend/driver/checkpoint.h"
 #include "ir/base/error.h"
 #include "ir/training.h"
+#include "passes/analysis/loss_scaling.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace stator {
@@ -64,6 +67,29 @@ void Trainer::CheckFeeds(const std::vector<Feed>& micro_batches) const {
          micro_batches.size());
   }
   if (micro_batches.empty()) Fail(ErrorCode::kInvalidArgument, "an update without micro-batches");
+}
+
+void Trainer::Set(const std::string& setting, double value) {
+  std::vector<std::string> names;
+  for (const StateEntry& s : plan().states) {
+    if (s.role == training::kSettingRole || s.name == training::kLossScale) names.push_back(s.name);
+  }
+  if (std::find(names.begin(), names.end(), setting) == names.end()) {
+    Fail(ErrorCode::kInvalidArgument, "no setting is named '", setting, "'; there ",
+         names.empty() ? "are none: the optimizer is not adjustable" : StrCat("are ", Join(names, ", ")));
+  }
+  int exponent = 0;
+  const bool scale = setting == training::kLossScale;
+  if (scale && (std::frexp(value, &exponent) != 0.5 || value < kSmallestLossScale || value > kLargestLossScale)) {
+    Fail(ErrorCode::kInvalidArgument, setting, " must be a power of two from ", kSmallestLossScale, " to ",
+         kLargestLossScale, ", got ", value);
+  }
+  const bool above_zero = setting == training::kClipNorm;
+  if (!std::isfinite(static_cast<float>(value)) || value < 0 || (above_zero && value == 0)) {
+    Fail(ErrorCode::kInvalidArgument, setting, " must be finite and ", above_zero ? "above 0" : "not negative", ", got ", value);
+  }
+  const auto word = static_cast<float>(value);
+  executor_->WriteState(setting, Bytes(reinterpret_cast<const char*>(&word), sizeof word));
 }
 
 Metrics Trainer::StepObserved(const std::vector<Feed>& micro_batches, const StepObserver& visit) {

@@ -71,6 +71,11 @@ class Trainer {
       std::function<void(const std::string& program, int run, int step, Executor& executor)>;
   Metrics StepObserved(const std::vector<Feed>& micro_batches, const StepObserver& visit);
 
+  // Changes a setting from the next update on, after those in flight: "learning_rate_factor", "weight_decay_factor"
+  // and "clip_norm" of an optimizer that is `adjustable`, "loss_scale" (a power of two) of f16 training. Checkpoints
+  // have settings. Throws `Error` for a name or value that there cannot be.
+  void Set(const std::string& setting, double value);
+
   // Loss and weight of a batch, by the program "evaluate"; no update may be in flight.
   Metrics Evaluate(const Feed& feed);
 

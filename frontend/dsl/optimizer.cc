@@ -27,10 +27,15 @@ Value BiasCorrection(Builder& b, double beta, Value t) {
   return b.Div(b.Mul(th, -2), b.RSub(1, th));
 }
 
+// x * wd
+Value TimesDecay(Builder& b, const ParameterUpdate& u, Value x) {
+  return u.decay_factor ? b.Mul(x, b.Mul(u.decay_factor, u.weight_decay)) : b.Mul(x, u.weight_decay);
+}
+
 // p * (1 - lr*wd)
 Value Decayed(Builder& b, const ParameterUpdate& u) {
   if (u.weight_decay == 0) return u.parameter;
-  return b.Mul(u.parameter, b.RSub(1, b.Mul(u.learning_rate, u.weight_decay)));
+  return b.Mul(u.parameter, b.RSub(1, TimesDecay(b, u, u.learning_rate)));
 }
 
 // beta*m + (1-beta)*g
@@ -93,9 +98,10 @@ OptimizerSpec Sgd::operator()(Graph& graph) const {
     Fail(ErrorCode::kInvalidArgument, "sgd: nesterov needs a momentum above 0");
   }
   OptimizerSpec spec = MakeSpec(graph, learning_rate, weight_decay, clip_norm, groups);
+  spec.adjustable = adjustable;
   spec.update = [momentum = momentum, nesterov = nesterov](Builder& b, const ParameterUpdate& u) {
     Value g = u.gradient;
-    if (u.weight_decay != 0) g = b.Add(g, b.Mul(u.parameter, u.weight_decay));
+    if (u.weight_decay != 0) g = b.Add(g, TimesDecay(b, u, u.parameter));
     if (momentum != 0) {
       const Value m = AddMoment(b, u, "m");
       const Value next = b.Add(b.Mul(m, momentum), g);
@@ -111,6 +117,7 @@ OptimizerSpec AdamW::operator()(Graph& graph) const {
   CheckBeta("adamw", "beta1", beta1);
   CheckBeta("adamw", "beta2", beta2);
   OptimizerSpec spec = MakeSpec(graph, learning_rate, weight_decay, clip_norm, groups);
+  spec.adjustable = adjustable;
   spec.update = [b1 = beta1, b2 = beta2, eps = eps](Builder& b, const ParameterUpdate& u) {
     const Value m = AddMoment(b, u, "m"), v = AddMoment(b, u, "v");
     const Value g = u.gradient;
@@ -131,6 +138,7 @@ OptimizerSpec Lion::operator()(Graph& graph) const {
   CheckBeta("lion", "beta1", beta1);
   CheckBeta("lion", "beta2", beta2);
   OptimizerSpec spec = MakeSpec(graph, learning_rate, weight_decay, clip_norm, groups);
+  spec.adjustable = adjustable;
   spec.update = [b1 = beta1, b2 = beta2](Builder& b, const ParameterUpdate& u) {
     const Value m = AddMoment(b, u, "m");
     const Value g = u.gradient;

@@ -25,6 +25,9 @@ struct ParameterGroup {
 // error.
 using Optimizer = std::function<OptimizerSpec(Graph&)>;
 
+// An `adjustable` optimizer has settings on the device that Trainer::Set changes between updates: factors of the
+// learning rate and of the weight decay, and the clip norm where there is one.
+//
 // Outside groups, only parameters of two or more axes decay: weights and embeddings, not biases and
 // norm scales.
 
@@ -36,6 +39,7 @@ struct Sgd {
   double weight_decay = 0;
   double clip_norm = 0;  // bound on the global L2 norm of the gradients; 0: none
   std::vector<ParameterGroup> groups = {};
+  bool adjustable = false;
   OptimizerSpec operator()(Graph& graph) const;
 };
 
@@ -50,6 +54,7 @@ struct AdamW {
   double weight_decay = 0.01;
   double clip_norm = 0;
   std::vector<ParameterGroup> groups = {};
+  bool adjustable = false;
   OptimizerSpec operator()(Graph& graph) const;
 };
 
@@ -61,6 +66,7 @@ struct Lion {
   double weight_decay = 0;
   double clip_norm = 0;
   std::vector<ParameterGroup> groups = {};
+  bool adjustable = false;
   OptimizerSpec operator()(Graph& graph) const;
 };
 
