@@ -8,8 +8,12 @@
 #include "ir/views.h"
 
 namespace stator {
+namespace {
 
-constexpr int64_t kFar = 1024;  // elements
+// Elements: a constant of this size is of a part of a tensor, not of a pattern within a row.
+constexpr int64_t kFar = 1024;
+
+}  // namespace
 
 std::string KernelArgs::Add(const KernelArg& arg) {
   const auto same = [&](const KernelArg& a) { return a.value == arg.value && a.write == arg.write && a.first == arg.first; };
@@ -270,7 +274,10 @@ std::string ElementEmitter::EmitLoad(Value base, const IndexExpr& at, int* depth
   if (vector) return EmitVectorLoad(args_.Read(base), base.dtype(), at);
   // What a row reads far into a tensor is pointed to, so that kernels of different parts are one.
   IndexExpr near = at;
-  const int64_t first = cuda && *depth == kInvariant && at.constant >= kFar ? std::exchange(near.constant, 0) : 0;
+  near.constant = 0;
+  const bool far = cuda && *depth == kInvariant && at.constant >= kFar && vars_.Min(near) >= 0;
+  const int64_t first = far ? at.constant : 0;
+  if (!far) near = at;
   const std::string type = ComputeCType(base.dtype());
   const std::string guard = GuardText(), element = StrCat(args_.Read(base, first), "[", vars_.Text(near), "]");
   const bool early = options_.early && IsEarly(at) && *depth < kLaneDepth;

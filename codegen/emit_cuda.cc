@@ -2,6 +2,8 @@
 // a row belongs to P threads, a block holds Y rows. The lanes of ir/reduce_tree.h are laid out as
 // g * (P * V) + t * V + v, whatever P, V and Y are, so that the result depends on the shape alone.
 //
+// Long rows of log-sum-exps go to emit_long_rows.cc where they fit it.
+//
 // Memory is far away: what a thread will need goes on its way before anything waits. Rows that fit the
 // registers are loaded whole, packed as stored, ahead of the first sweep; other loops load several
 // chunks or rows, then compute and store them. A store may overwrite what the same thread loaded from
@@ -104,15 +106,6 @@ class CudaWriter {
     o.early = true;
     if (!lane.terms.empty()) o.lane_var = lane.terms[0].first;
     return o;
-  }
-
-  static std::string Unrolled(const char* var, int64_t count, const std::string& body) {
-    return StrCat("#pragma unroll\nfor (int ", var, " = 0; ", var, " < ", count, "; ++", var, ") {\n",
-                  Indent(body, 2), "}\n");
-  }
-
-  static std::string If(const std::string& condition, const std::string& body) {
-    return condition.empty() || body.empty() ? body : StrCat("if (", condition, ") {\n", Indent(body, 2), "}\n");
   }
 
   // One chunk's worth of text: what does not vary with the lane, lanes, stores.

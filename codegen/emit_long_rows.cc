@@ -1,13 +1,17 @@
-// Rows too long for registers, which a kernel reads more than once: the cross-entropy of a large vocabulary.
+// Rows too long for registers, most of which a kernel reads more than once: the cross-entropy of a large vocabulary.
 // A cluster of blocks takes a row, so that all of it is in their shared memory and comes from global memory
 // once; the little that may be left over comes again for every sweep, from the cache. Each thread copies the
 // vectors that it will read itself; as soon as it has read one for the last time the copy of the next row's goes
 // on its way to the same place, so that the memory stays busy while rows are folded.
 //
 // The lanes of ir/reduce_tree.h would leave a block too few threads: only folds that promise no tree (log-sum-
-// exps) are done here. How their elements are combined depends on the length of the row alone.
+// exps) are done here. How their elements are combined depends on the length of the row alone; a region that does
+// not fit combines them by the tree (the op's `tolerance`).
 #include <algorithm>
-#include <bit>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "codegen/emit_region.h"
 #include "codegen/placed_vectors.h"
@@ -54,10 +58,13 @@ class LongRowsWriter {
     }
     // What is picked is waited for while the row is read, where that needs nothing of it.
     Sweep& first = sweeps[0];
-    (MentionsAny(first.before + first.body + loads_, picks) ? first.before : first.after).insert(0, picks);
+    const bool at_once = !Needed(first.before + first.body + loads_, picks).empty();
+    (at_once ? first.before : first.after).insert(0, picks);
     first.before.insert(0, early_picks);
+    positions_ = Needed(loads_, positions_);
     for (const Value& v : parts_.row_outputs) emitter_.Store(v, row, emitter_.Emit(v, row));
-    return FitMemory() ? std::optional(Kernel(sweeps, emitter_.TakeInvariant())) : std::nullopt;
+    const std::string outputs = emitter_.TakeEarlyInvariant() + emitter_.TakeInvariant();
+    return FitMemory() ? std::optional(Kernel(sweeps, outputs)) : std::nullopt;
   }
 
  private:
@@ -96,9 +103,7 @@ class LongRowsWriter {
   // where none is it.
   std::string Lanes(const std::string& text, const std::string& after) const {
     if (text.empty()) return after;
-    const auto loop = [&after](const std::string& body) {
-      return StrCat("#pragma unroll\nfor (int v = 0; v < ", kVector, "; ++v) {\n", Indent(body, 2), "}\n", after);
-    };
+    const auto loop = [&after](const std::string& body) { return Unrolled("v", kVector, body) + after; };
     std::string without = text, any;
     for (const ElementEmitter::LaneTest& test : emitter_.lane_tests()) {
       const size_t at = without.find(test.line);
@@ -110,14 +115,19 @@ class LongRowsWriter {
     return StrCat("if (", any, ") {\n", Indent(loop(text), 2), "} else {\n", Indent(loop(without), 2), "}\n");
   }
 
-  // Whether `text` mentions a variable that `definitions` has, a line each.
-  static bool MentionsAny(const std::string& text, const std::string& definitions) {
+  // The lines of `definitions`, one variable each, that `text` needs, directly or by each other.
+  static std::string Needed(const std::string& text, const std::string& definitions) {
+    std::vector<std::string> lines;
     for (size_t begin = 0; begin < definitions.size(); begin = definitions.find('\n', begin) + 1) {
-      const std::string line = definitions.substr(begin, definitions.find('\n', begin) - begin);
-      const size_t end = line.find(" = "), space = line.rfind(' ', end - 1);
-      if (end == std::string::npos || Mentions(text, line.substr(space + 1, end - space - 1))) return true;
+      lines.push_back(definitions.substr(begin, definitions.find('\n', begin) + 1 - begin));
     }
-    return false;
+    std::string needed;
+    for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+      const size_t end = line->find(" = "), space = line->rfind(' ', end - 1);
+      const bool known = end != std::string::npos;
+      if (!known || Mentions(needed + text, line->substr(space + 1, end - space - 1))) needed.insert(0, *line);
+    }
+    return needed;
   }
 
   // How many blocks share a multiprocessor, and how many of a thread's vectors are in shared memory: two blocks,
@@ -139,10 +149,6 @@ class LongRowsWriter {
     const int64_t each = cluster_ == 1 ? 1 : kRowsOfCluster;
     const std::string define_e = "const idx_t e = c * T + t;\n(void)e;\n",
                       inside = vectors % kThreads == 0 ? "" : StrCat("(c + 1 < ", chunks_, " || e < ", vectors, ")");
-    const auto if_inside = [&](const std::string& text) { return inside.empty() ? text : StrCat("if (", inside, ") {\n", Indent(text, 2), "}\n"); };
-    const auto over = [&](int64_t from, int64_t to, const std::string& text) {
-      return StrCat("#pragma unroll\nfor (int c = ", from, "; c < ", to, "; ++c) {\n", Indent(define_e + text, 2), "}\n");
-    };
     const PlacedVectors placed(emitter_, std::min(vectors, shared_ * kThreads));
 
     const std::string fetch = StrCat("const auto fetch = [&](idx_t r, int c) {\n",
@@ -151,10 +157,10 @@ class LongRowsWriter {
     std::string row;
     for (size_t s = 0; s < sweeps.size(); ++s) {
       const bool last = s + 1 == sweeps.size();
-      std::string body = if_inside(Reads(placed, s, sweeps[s].body) + sweeps[s].body);
+      std::string body = If(inside, Reads(placed, s, sweeps[s].body) + sweeps[s].body);
       if (s == 0) body = StrCat("if (c < ", shared_, ") st_wait_for(", shared_ - 1, last ? "" : " - c", ");\n") + body;
       if (last) body += StrCat("if (c < ", shared_, ") fetch(r + 1, c);\n");
-      row += sweeps[s].before + Rest(s, define_e, inside) + over(0, chunks_, body) + sweeps[s].after;
+      row += sweeps[s].before + Rest(s, define_e, inside) + Unrolled("c", chunks_, define_e + body) + sweeps[s].after;
     }
     row += StrCat("if (", cluster_ == 1 ? "" : "p == 0 && ", "t == 0) {\n", Indent(outputs, 2), "}\n");
 
@@ -164,7 +170,7 @@ class LongRowsWriter {
                                     " : ", rows, ";\n  (void)p;\n  int turn = 0;\n");
     EmittedKernel kernel;
     kernel.body = StrCat("extern \"C\" __global__ void ", cluster_ == 1 ? "" : StrCat("__cluster_dims__(", cluster_, ", 1, 1) "), "__launch_bounds__(",
-                         kThreads, ", ", blocks_, ") ", kKernelName, "(", args_.Declaration(), ") {\n", head, Indent(fetch + over(0, shared_, "fetch(first, c);\n"), 2),
+                         kThreads, ", ", blocks_, ") ", kKernelName, "(", args_.Declaration(), ") {\n", head, Indent(fetch + Unrolled("c", shared_, "fetch(first, c);\n"), 2),
                          cluster_ == 1 ? "" : "  st_meet_cluster();\n", "  for (idx_t r = first; r < end; ++r) {\n", Indent(row, 4), "  }\n}\n");
     kernel.args = args_.all();
     kernel.grid = (rows + each - 1) / each * cluster_;
@@ -194,8 +200,7 @@ class LongRowsWriter {
       declare += StrCat("st_vec<", p.type, "> ", p.name, "r", s, "[", chunks_ - shared_, "];\n");
       load += StrCat("auto& ", p.name, " = ", p.name, "r", s, "[c - ", shared_, "];\n");
     }
-    load += loads_;
-    if (!inside.empty()) load = StrCat("if (", inside, ") {\n", Indent(load, 2), "}\n");
+    load = If(inside, load + loads_);
     return declare + StrCat("#pragma unroll\nfor (int c = ", shared_, "; c < ", chunks_, "; ++c) {\n", Indent(define_e + positions_ + load, 2), "}\n");
   }
 

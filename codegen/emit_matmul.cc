@@ -56,10 +56,6 @@ class MatMulWriter {
 
  private:
   static int64_t Tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
-  static std::string Loop(const char* var, const std::string& count, const std::string& body) {
-    return StrCat("#pragma unroll\nfor (int ", var, " = 0; ", var, " < ", count, "; ++", var, ") {\n", Indent(body, 2), "}\n");
-  }
-
   std::string Epilogue() {
     IndexSpace& vars = emitter_.vars();
     const IndexExpr r = vars.AddVar("r", m_, kChunkDepth), e = vars.AddVar("e", n_ / kVector, kInvariant);
@@ -84,27 +80,27 @@ class MatMulWriter {
     const std::string loads = emitter_.TakeEarlyChunk(), arrays = emitter_.TakeEarlyDeclarations();
     const std::string invariant = emitter_.TakeEarlyInvariant() + emitter_.TakeInvariant();
     const std::string chunk = emitter_.TakeChunk(), lanes = emitter_.TakeLane(), after = emitter_.TakeAfterLane();
-    const std::string compute = chunk + Loop("v", StrCat(kVector), lanes) + after;
+    const std::string compute = chunk + Unrolled("v", StrCat(kVector), lanes) + after;
     loads_ = !loads.empty();
     std::string ahead;
     if (loads_) {
-      const std::string load = StrCat("if (P::has(n0, g)) {\n", Indent(column + Loop("u", "P::UNITS", StrCat(row, live, "{\n", Indent(loads, 2), "}\n")), 2), "}\n");
+      const std::string load = StrCat("if (P::has(n0, g)) {\n", Indent(column + Unrolled("u", "P::UNITS", StrCat(row, live, "{\n", Indent(loads, 2), "}\n")), 2), "}\n");
       declare_ = arrays;
       Prefetch();
-      before_ += Loop("g", StrCat(kAhead), load);
+      before_ += Unrolled("g", StrCat(kAhead), load);
       ahead = StrCat("if (i + ", kAhead, " < P::GROUPS) {\n  const int g = i + ", kAhead, ";\n", Indent(load, 2), "}\n");
     }
     const std::string unit = StrCat(row, "float p[", kVector, "];\nP::take(sums, g, u, p);\n", live, "{\n", Indent(compute, 2), "}\n");
-    const std::string group = StrCat(column, invariant, Loop("u", "P::UNITS", unit), finish);
+    const std::string group = StrCat(column, invariant, Unrolled("u", "P::UNITS", unit), finish);
     const std::string kept = chunk_ > 0 ? StrCat("float kept[P::UNITS][", kVector, "];\n") : "";
-    return Loop("i", "P::GROUPS", StrCat("if (P::has(n0, i)) {\n  const int g = i;\n", Indent(kept + group, 2), "}\n", ahead));
+    return Unrolled("i", "P::GROUPS", StrCat("if (P::has(n0, i)) {\n  const int g = i;\n", Indent(kept + group, 2), "}\n", ahead));
   }
 
   void Prefetch() {
     for (size_t i = 0; i < args_.all().size(); ++i) {
       const KernelArg& arg = args_.all()[i];
       const bool whole = arg.value.type().NumElements() == product_.type().NumElements();
-      if (whole && !arg.write) before_ += StrCat("P::prefetch(a", i, ", m0, n0);\n");
+      if (whole && !arg.write && arg.first == 0) before_ += StrCat("P::prefetch(a", i, ", m0, n0);\n");
     }
   }
 

@@ -29,6 +29,10 @@ std::string Indent(const std::string& text, int spaces) {
   return out;
 }
 
+std::string If(const std::string& condition, const std::string& body) {
+  return condition.empty() || body.empty() ? body : StrCat("if (", condition, ") {\n", Indent(body, 2), "}\n");
+}
+
 std::string FoldOp(const Node& fold) {
   static const std::map<std::string, std::string> kOps = {
       {"sum", "st_sum"}, {"prod", "st_prod"},  {"max", "st_maximum"},

@@ -79,5 +79,12 @@ EmittedKernel EmitSmallProduct(const RegionParts& parts);
 
 // `text` with every line indented by `spaces`.
 std::string Indent(const std::string& text, int spaces);
+// A loop of `var` from 0 to below `count` (CUDA).
+template <typename Count>
+std::string Unrolled(const char* var, const Count& count, const std::string& body) {
+  return StrCat("#pragma unroll\nfor (int ", var, " = 0; ", var, " < ", count, "; ++", var, ") {\n", Indent(body, 2), "}\n");
+}
+// `body` where `condition` holds; always without one.
+std::string If(const std::string& condition, const std::string& body);
 
 }  // namespace stator

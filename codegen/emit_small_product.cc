@@ -2,8 +2,9 @@
 // codegen/small_product_text.h, what the region computes from it comes after it, vector by vector.
 //
 // Such a product takes less time than a launch: what counts is how soon a block has its operands. A block
-// asks for all of them at once; for B even before the kernels ahead have ended where it is a state, which
-// only the last kernels of a program write, and for what the region reads besides before it multiplies.
+// asks for all of them at once; for B even before the kernels ahead have ended where it is a state: its
+// memory is written behind its last reader in a program, and another program's writes end before this one begins.
+// What the region reads besides is asked for before it multiplies.
 #include "codegen/emit_region.h"
 #include "codegen/scalar.h"
 #include "codegen/small_product_text.h"
@@ -52,10 +53,6 @@ class SmallProductWriter {
   }
 
  private:
-  static std::string Loop(const char* var, const std::string& count, const std::string& body) {
-    return StrCat("#pragma unroll\nfor (int ", var, " = 0; ", var, " < ", count, "; ++", var, ") {\n", Indent(body, 2), "}\n");
-  }
-
   std::string Epilogue() {
     IndexSpace& vars = emitter_.vars();
     const IndexExpr r = vars.AddVar("r", m_, kChunkDepth), e = vars.AddVar("e", n_ / kVector, kInvariant);
@@ -77,7 +74,7 @@ class SmallProductWriter {
       emitter_.AddLine(kLaneDepth, StrCat(g, "[v] = ", emitter_.Emit(fold->operand(0), full), ";"));
       // Lanes of the tree that a thread adds up: 8 of each column, spread over the block.
       declare += StrCat(type, " ", h, "[8 * P::VECTORS * ", kVector, " / P::THREADS];\n",
-                        Loop("q", StrCat("8 * P::VECTORS * ", kVector, " / P::THREADS"), StrCat(h, "[q] = ", op, "::identity();\n")));
+                        Unrolled("q", StrCat("8 * P::VECTORS * ", kVector, " / P::THREADS"), StrCat(h, "[q] = ", op, "::identity();\n")));
       add += StrCat("st_add_columns", shape, g, ", ", h, ", t, y);\n");
       finish += StrCat("{\n  const auto total = st_fold_added_columns", shape, h, ", t, y);\n  const idx_t j = y * P::VECTORS + t;\n  if (j < ", columns_,
                        ") st_put(", args_.Write(fold->result()), " + (m0 / ", rows_, " * ", n_, " + n0 + j), total);\n}\n");
@@ -90,10 +87,10 @@ class SmallProductWriter {
     for (size_t i = 0; i < parts_.column_folds.size(); ++i) {
       kept += StrCat(ComputeCType(parts_.column_folds[i]->type().dtype), " g", i, "[", kVector, "];\n");
     }
-    return StrCat("const idx_t e = n0 / ", kVector, " + t;\n(void)e;\n", early, arrays, loads.empty() ? "" : Loop("u", "P::UNITS", row + loads), invariant,
+    return StrCat("const idx_t e = n0 / ", kVector, " + t;\n(void)e;\n", early, arrays, loads.empty() ? "" : Unrolled("u", "P::UNITS", row + loads), invariant,
                   "P::multiply();\nst_let_next();\n", declare,
-                  Loop("u", "P::UNITS", StrCat(row, "float p[", kVector, "];\nP::take(u * P::LINES + y, t, p);\n", kept, chunk,
-                                               Loop("v", StrCat(kVector), lanes), after, add)),
+                  Unrolled("u", "P::UNITS", StrCat(row, "float p[", kVector, "];\nP::take(u * P::LINES + y, t, p);\n", kept, chunk,
+                                               Unrolled("v", StrCat(kVector), lanes), after, add)),
                   finish);
   }
 

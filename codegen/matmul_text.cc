@@ -40,9 +40,6 @@ ST_FN void st_bar_arrive(unsigned bar, int rank) {
 ST_FN void st_bar_arrive(unsigned bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-ST_FN void st_cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 ST_FN void st_named_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 ST_FN void st_named_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 // A box at column x and row y, or at column x and group g of rows that lie permuted. `mask`: of the
@@ -224,7 +221,7 @@ template <int M, int N, int K, int BN, int STAGES, bool ROWS, int CHUNK> struct 
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __syncthreads();
-    st_cluster_sync();
+    st_meet_cluster();
     constexpr int tiles = M_TILES * N_TILES;
     const int step = gridDim.x / CLUSTER, first = blockIdx.x / CLUSTER;
     const int count = first < tiles ? (tiles - first + step - 1) / step : 0;
@@ -291,7 +288,7 @@ template <int M, int N, int K, int BN, int STAGES, bool ROWS, int CHUNK> struct 
         if (m0 < M) epilogue(sums, m0, n0, turn), turn.phase ^= 1;
       }
     }
-    st_cluster_sync();  // nobody leaves while another may still write here
+    st_meet_cluster();  // nobody leaves while another may still write here
   }
 };
 )";

@@ -6,9 +6,6 @@
 
 namespace stator {
 
-// Elements along K that a block waits for at once.
-inline constexpr int kSmallDepth = 128;
-
 // Threads and bytes of shared memory of a block whose tile is `rows` x `columns` of a product over `depth`;
 // `by_rows`: B is stored as [N, K].
 int SmallProductThreads(int rows);

@@ -19,7 +19,7 @@
 //
 // Accumulators are f32 for f32 and narrower, f64 for f64, the dtype itself for integers. Partial
 // results stay in the accumulator's type; the final one is rounded once to the result dtype.
-// An empty reduction gives the identity.
+// An empty reduction gives the identity. Log-sum-exps of long rows may be combined otherwise (op online_logsumexp).
 #pragma once
 
 #include <bit>

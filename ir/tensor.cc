@@ -99,6 +99,15 @@ Tensor Tensor::FromBytes(const Type& type, const void* bytes) {
   return t;
 }
 
+Tensor HalfOf(const Tensor& whole, DType dtype) {
+  Tensor half(Type{dtype, whole.type.shape});
+  for (int64_t k = 0; k < whole.size(); ++k) {
+    const auto v = static_cast<float>(whole.f[k]);
+    dtype == DType::kU16 ? half.SetInt(k, LowHalf(v)) : half.Set(k, BitsToFloat16(dtype, HighHalf(v)));
+  }
+  return half;
+}
+
 Index::Index(Dims shape) : shape_(std::move(shape)), at_(shape_.size(), 0) {
   for (const int64_t d : shape_) done_ = done_ || d == 0;
 }

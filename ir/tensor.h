@@ -31,6 +31,9 @@ struct Tensor {
   static Tensor FromBytes(const Type& type, const void* bytes);
 };
 
+// Half of every f32 of `whole`: the bf16 (HighHalf) or the u16 (LowHalf), by `dtype`.
+Tensor HalfOf(const Tensor& whole, DType dtype);
+
 // Odometer over a shape in row-major order.
 // for (Index it(shape); !it.done(); it.Next()) use it[0], it[1], ...
 class Index {

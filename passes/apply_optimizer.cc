@@ -124,9 +124,10 @@ void ApplyOptimizer(Graph& graph, const PassOptions& options) {
   const Value finite = b.Create1("is_finite", {norm});
   Value clip;
   if (spec.clip_norm > 0) {
+    const Value above_zero = b.Add(norm, 1e-6);
     const Value limit = spec.adjustable ? Setting(graph, training::kClipNorm, spec.clip_norm)
                                         : b.Constant(spec.clip_norm, DType::kF32);
-    const Value ratio = b.Div(limit, b.Add(norm, 1e-6));
+    const Value ratio = b.Div(limit, above_zero);
     clip = b.Min2(ratio, b.Constant(1, DType::kF32));
   }
   const Value step = StepState(graph);

@@ -93,7 +93,9 @@ class Fuser {
     for (const Use& use : UsesThroughViews(p)) {
       const int region = RegionOf(*use.node);
       if (region < 0 || use.node->StrFact(fact::kPhase) != product.StrFact(fact::kPhase)) continue;
+      const std::optional<Dims> alone = tile_;
       if (Fits(regions_.at(region), p) && !HasDetour(product, region)) return region;
+      tile_ = alone;
     }
     return -1;
   }
@@ -134,6 +136,7 @@ class Fuser {
     bool fits = true;
     const std::function<void(Value, const IndexExpr&)> read = [&](Value v, const IndexExpr& at) {
       const auto [base, pulled] = PullThroughViews(vars, v, at);
+      fits = fits && !(tile_ && base.type().NumElements() >= int64_t{1} << 31);  // indexed by ints
       if (base == product) {
         fits = fits && pulled == full;
       } else if (IsInline(*base.node) && inside.contains(base.node)) {

@@ -29,14 +29,7 @@ Tensor StateTensor(const Param& state, const std::map<std::string, std::vector<c
   if (whole.empty()) return Tensor::FromBytes(type, table.at(state.name).data());
   Type joined = type;
   joined.dtype = DType::kF32;
-  const Tensor f32 = Tensor::FromBytes(joined, table.at(whole).data());
-  Tensor half(type);
-  for (int64_t k = 0; k < half.size(); ++k) {
-    const auto v = static_cast<float>(f32.f[k]);
-    type.dtype == DType::kU16 ? half.SetInt(k, LowHalf(v))
-                              : half.Set(k, BitsToFloat16(type.dtype, HighHalf(v)));
-  }
-  return half;
+  return HalfOf(Tensor::FromBytes(joined, table.at(whole).data()), type.dtype);
 }
 
 // "matmul f32[4,8] (h.0/mlp/up), by step 12 matmul"

@@ -134,6 +134,7 @@ void AddStatisticsOps(OpRegistry& ops) {
       .operands = {{"x", TypeSet::kAnyFloat}},
       .attrs = {{"axes", Dims{}, true}},
       .precision = Precision::kComputeInF32,
+      .tolerance = true,  // how elements are combined is the implementation's
       .infer =
           [](const OpView& op) {
             const int rank = op.type(0).rank();

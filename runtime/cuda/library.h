@@ -21,7 +21,7 @@ bool EveryKernelWaits(std::string_view source);
 
 struct CudaKernel {
   cudaKernel_t handle = nullptr;
-  bool waits = false;  // touches no memory before griddepcontrol.wait
+  bool waits = false;  // touches no memory but states that it reads before griddepcontrol.wait
 };
 
 // A loaded cubin. Loading is complete when the constructor returns.
@@ -56,7 +56,7 @@ void PrepareLaunch(CudaKernel kernel, const LaunchShape& shape, const std::strin
 // `params` holds the address of each argument, as cudaLaunchKernel takes them.
 //
 // In a graph that is being captured, a kernel that waits is launched as soon as the blocks of the
-// kernel before it are all there (programmatic dependent launch), so that its own launch costs no time.
+// kernel before it are all there and let it (programmatic dependent launch), so that its own launch costs no time.
 // That changes no order of memory: it waits until that kernel has ended and its writes are visible, and
 // that one, launched early itself or not, has ended after all before it. Only where a kernel is the
 // one thing it depends on; behind a copy, a fill or a join it is launched at their end.

@@ -63,13 +63,14 @@ const std::vector<Pattern>& Patterns() {
   return %7, %8
 })", {"f32", "bf16"}, {{33, 100}, {2100, 264}, {5, 7}, {64, 768}}},
       // Rows of a vocabulary's length, folded without a tree, as many as the rows of a whole block.
-      {"long_rows", R"(graph @f(%x: $T[$R,$C]) -> ($T[$R,$C], f32[$R,1]) {
+      {"long_rows", R"(graph @f(%x: $T[$R,$C], %w: f32[$R,1]) -> ($T[$R,$C], f32[$R,1]) {
   %0 = cast(%x) {to=f32} : f32[$R,$C]
   %1 = online_logsumexp(%0) {axes=[1]} : f32[$R,1]
   %2 = broadcast(%1) {shape=[$R,$C]} : f32[$R,$C]
   %3 = exp_sub(%0, %2) : f32[$R,$C]
   %4 = cast(%3) {to=$T} : $T[$R,$C]
-  return %4, %1
+  %5 = mul(%1, %w) : f32[$R,1]
+  return %4, %5
 })", {"bf16"}, {{70, 16400}, {66, 16385}, {3, 65536}}},
       // Several outputs of different dtypes from one kernel.
       {"outputs_of_every_kind", R"(graph @f(%x: $T[$R,$C], %y: $T[$R,$C]) -> (bool[$R,$C], i64[$R,$C], f16[$R,$C], f8e4m3[$R,$C], f8e5m2[$R,$C], u8[$R,$C], bool[$R,1]) {

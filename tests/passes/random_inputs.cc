@@ -19,20 +19,6 @@ Tensor RandomTensor(const std::string& name, const Type& type) {
   return t;
 }
 
-// The bf16 or u16 half of an f32 tensor.
-Tensor HalfOf(const Tensor& whole, const Type& type) {
-  Tensor half(type);
-  for (int64_t k = 0; k < whole.size(); ++k) {
-    const auto v = static_cast<float>(whole.f[k]);
-    if (type.dtype == DType::kU16) {
-      half.SetInt(k, LowHalf(v));
-    } else {
-      half.Set(k, BitsToFloat16(type.dtype, HighHalf(v)));
-    }
-  }
-  return half;
-}
-
 }  // namespace
 
 std::map<std::string, Tensor> RandomParams(const Graph& graph,
@@ -48,7 +34,7 @@ std::map<std::string, Tensor> RandomParams(const Graph& graph,
     const Type& type = p.node->type();
     const std::string& half_of = p.node->view().Str("half_of");
     if (!half_of.empty()) {
-      given.emplace(p.name, HalfOf(whole(half_of, type.shape), type));
+      given.emplace(p.name, HalfOf(whole(half_of, type.shape), type.dtype));
     } else if (IsShadow(*p.node)) {
       const Tensor master = whole(ShadowedName(p.name), type.shape);
       Tensor& shadow = given.emplace(p.name, Tensor(type)).first->second;
