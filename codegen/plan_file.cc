@@ -81,6 +81,10 @@ void SavePlan(const Plan& plan, const std::string& path) {
 }
 
 Plan LoadPlan(const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::exists(path, none) && !std::filesystem::is_regular_file(path, none)) {
+    Fail(ErrorCode::kIo, path, " is not a regular file");
+  }
   std::ifstream in(path, std::ios::binary);
   if (!in) Fail(ErrorCode::kIo, "cannot read ", path, ": ", std::strerror(errno));
   const std::string file((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());

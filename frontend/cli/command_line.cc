@@ -157,8 +157,9 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CLI::App& plan = AddConfigCommand(app, "plan", "compile, and say what the plan holds", out);
   plan.add_option("--gpu", out.gpu, "plan for a GPU that is not here, by name: h200; an unknown name lists all");
   plan.add_option("-o,--output", out.output, "write the plan to a file");
-  plan.add_option("--load", out.load, "describe a plan file instead of compiling");
   plan.add_option("--dump", out.dump, "write every program's text after every pass to a folder");
+  plan.add_option("--load", out.load, "describe a plan file instead of compiling")
+      ->excludes(plan.get_option("--gpu"), plan.get_option("--output"), plan.get_option("--dump"));
   plan.add_flag("--steps", out.steps, "list every step");
   CLI::App& check = AddConfigCommand(app, "check", "compare fused, unfused and interpreted updates, value by value", out);
   check.add_option("--steps", out.check.steps, "updates to compare [3]")->check(Between(0));

@@ -84,15 +84,30 @@ std::string FreeName(const std::string& out_dir, int64_t iteration) {
   return name;
 }
 
-// Whatever is neither `keep` nor foreign to checkpoints: older ones, and what a crash left.
+// step-00000100, or step-00000100.2, as FreeName makes them.
+bool IsOurName(std::string_view name) {
+  const auto take_digits = [&name] {
+    size_t n = 0;
+    while (n < name.size() && name[n] >= '0' && name[n] <= '9') ++n;
+    name.remove_prefix(n);
+    return n;
+  };
+  if (!name.starts_with("step-")) return false;
+  name.remove_prefix(5);
+  if (take_digits() < 8) return false;
+  if (name.empty()) return true;
+  if (name[0] != '.') return false;
+  name.remove_prefix(1);
+  return take_digits() > 0 && name.empty();
+}
+
+// Older checkpoints, and what a crash left; never `keep`, nor a folder that somebody has named.
 void RemoveOthers(const std::string& out_dir, const std::string& keep) {
   std::vector<fs::path> old;
   for (const auto& entry : fs::directory_iterator(out_dir)) {
     const std::string name = entry.path().filename();
-    if (entry.is_directory() && name != keep &&
-        (name.starts_with("step-") || name.starts_with(".tmp-step-"))) {
-      old.push_back(entry.path());
-    }
+    const std::string_view made = name.starts_with(".tmp-") ? std::string_view(name).substr(5) : name;
+    if (entry.is_directory() && name != keep && IsOurName(made)) old.push_back(entry.path());
   }
   for (const fs::path& path : old) {
     std::error_code ignored;  // leftovers cost space, nothing else

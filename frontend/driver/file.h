@@ -54,6 +54,17 @@ void WriteFileAtomically(const std::string& path, std::string_view text);
 void CheckWritable(const std::string& path);
 // With those above it; it may be there.
 void CreateDirectories(const std::string& path);
+// Keeps others that ask for it out of a directory, while it lives. Throws `Error` where somebody else has it.
+class DirectoryLock {
+ public:
+  explicit DirectoryLock(const std::string& directory);
+  DirectoryLock(const DirectoryLock&) = delete;
+  ~DirectoryLock();
+
+ private:
+  int fd_ = -1;
+};
+
 // Makes renames and creations inside `directory` durable.
 void SyncDirectory(const std::string& directory);
 // Renames over what is there.

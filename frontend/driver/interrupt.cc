@@ -12,6 +12,7 @@ namespace {
 // A signal handler can reach nothing but a global.
 volatile std::sig_atomic_t pending_signal = 0;
 bool listening = false;
+bool hangs_up = false;
 
 void Note(int signal) { pending_signal = signal; }
 
@@ -27,11 +28,17 @@ InterruptScope::InterruptScope() {
   action.sa_flags = SA_RESETHAND | SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // Whoever has asked to outlive the terminal (nohup) does.
+  struct sigaction before = {};
+  sigaction(SIGHUP, nullptr, &before);
+  hangs_up = before.sa_handler != SIG_IGN;
+  if (hangs_up) sigaction(SIGHUP, &action, nullptr);
 }
 
 InterruptScope::~InterruptScope() {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  if (hangs_up) std::signal(SIGHUP, SIG_DFL);
   listening = false;
 }
 

@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM as a request: a run looks at it between updates, saves and ends. A second one
+// Ctrl-C, SIGTERM and a closed terminal (SIGHUP) as a request: a run looks at it between updates, saves and ends. A second one
 // kills the process as if nobody had listened.
 #pragma once
 

@@ -29,6 +29,10 @@ int32_t DrawToken(std::span<const float> logits, const SampleOptions& options, i
   const auto likelier = [&](int32_t a, int32_t b) {
     return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
   };
+  const auto bad = [](float x) { return std::isnan(x) || x == INFINITY; };
+  if (std::any_of(logits.begin(), logits.end(), bad)) {
+    Fail(ErrorCode::kInvalidArgument, "sample: the logits at token ", position, " are not finite");
+  }
   std::vector<int32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
   if (options.temperature <= 0) return *std::min_element(ids.begin(), ids.end(), likelier);

@@ -81,6 +81,7 @@ TrainResult TrainingRun::Run() {
   if (watches) watch_ = std::make_unique<Watch>(planned.compiled, watch_options_);
   const Plan plan = std::move(planned.compiled.plan);
   CreateDirectories(config_.out_dir);
+  const DirectoryLock lock(config_.out_dir);
   report_ = std::make_unique<Report>(Report::Options{
       .max_iters = config_.max_iters,
       .log_interval = config_.log_interval,
@@ -96,7 +97,7 @@ TrainResult TrainingRun::Run() {
   if (config_.resume) {
     report_->Header("resumed", StrCat(checkpoint, ", after ", result_.iteration, " updates"));
     if (result_.iteration >= config_.max_iters) {
-      report_->Header("note", StrCat("the run was finished after ", config_.max_iters, " updates: nothing is trained; ",
+      report_->Header("note", StrCat("the run was finished after ", result_.iteration, " updates: nothing is trained; ",
                                      "more --max_iters go on from it"));
     }
   } else {

@@ -97,6 +97,8 @@ TEST_F(CommandLineTest, plans_without_a_gpu_and_saves_plans) {
   ASSERT_EQ(loaded.status, 0) << loaded.err;
   EXPECT_HAS(loaded.out, "made with");
   EXPECT_EQ(Run(StrCat("doctor --plan ", file)).status, 0);
+  EXPECT_EQ(Run(StrCat("plan --load ", file, " -o ", dir_ / "other.plan")).status, 2);
+  EXPECT_HAS(Run("plan --load /dev/zero").err, "/dev/zero is not a regular file");
 }
 
 TEST_F(CommandLineTest, help_names_every_key) {

@@ -94,9 +94,12 @@ TEST_F(Checkpoint, a_model_that_does_not_fit_is_refused_before_any_write) {
 TEST_F(Checkpoint, a_newer_one_replaces_the_older) {
   auto executor = New();
   const std::string first = SaveCheckpoint(*executor, info_, out_);
+  const std::vector<std::string> own = {"step-best", "step-00000100.kept", "step-7", "step-00000100.2.kept"};
+  for (const std::string& name : own) fs::copy(first, StrCat(out_, "/", name));
   info_.iteration = 9;
   const std::string second = SaveCheckpoint(*executor, info_, out_);
   EXPECT_FALSE(fs::exists(first));
+  for (const std::string& name : own) EXPECT_TRUE(fs::exists(StrCat(out_, "/", name))) << name;
   EXPECT_EQ(FindCheckpoint(out_), second);
   // The same step once more, as a run that resumed and did nothing.
   const std::string third = SaveCheckpoint(*executor, info_, out_);

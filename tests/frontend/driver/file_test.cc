@@ -47,5 +47,14 @@ TEST(File, a_check_changes_nothing_and_a_write_follows_links) {
   EXPECT_EQ(Entries(dir.path()), 2);
 }
 
+TEST(File, a_directory_is_locked_once_at_a_time) {
+  TempDir dir;
+  {
+    const DirectoryLock lock(dir.path());
+    EXPECT_HAS(ErrorOf([&] { DirectoryLock another(dir.path()); }), "another run writes to ");
+  }
+  const DirectoryLock again(dir.path());
+}
+
 }  // namespace
 }  // namespace stator
