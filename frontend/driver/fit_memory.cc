@@ -26,7 +26,8 @@ int64_t RecomputedBytes(const Graph& graph) {
   return bytes;
 }
 
-[[noreturn]] void Refuse(const Graph& graph, int64_t budget, int64_t missing) {
+// `reserved`: of the budget, for what is not in the plan.
+[[noreturn]] void Refuse(const Graph& graph, int64_t budget, int64_t missing, int64_t reserved) {
   std::string alive;
   const std::vector<PeakValue> peak = AliveAtPeak(graph);
   for (size_t i = 0; i < std::min(kNamedTensors, peak.size()); ++i) {
@@ -38,7 +39,8 @@ int64_t RecomputedBytes(const Graph& graph) {
   Fail(ErrorCode::kOutOfMemory, "memory: program ", graph.name(), " does not fit ",
        FormatBytes(static_cast<double>(budget)),
        "; with everything recomputed that can be it takes ", least, " bytes (",
-       FormatBytes(static_cast<double>(least)), "); alive at its peak: ", alive);
+       FormatBytes(static_cast<double>(least)), reserved == 0 ? "" : StrCat(", ", FormatBytes(static_cast<double>(reserved)),
+       " of them for context and libraries"), "); alive at its peak: ", alive);
 }
 
 }  // namespace
@@ -76,7 +78,7 @@ std::vector<PassTiming> LowerToFit(
     // Whether it can fit at all; then as little as makes it fit. What is asked for grows by an
     // eighth at least, so that a few rounds do.
     const int64_t missing_at_best = missing_with(kEverything);
-    if (missing_at_best > 0) Refuse(*lowered, budget, missing_at_best);
+    if (missing_at_best > 0) Refuse(*lowered, budget, missing_at_best, options.target->ReservedBytes());
     const int64_t most = RecomputedBytes(*lowered);
     int64_t bytes = 0;
     while (missing > 0) {
