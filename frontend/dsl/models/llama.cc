@@ -112,6 +112,8 @@ std::vector<WeightSource> LlamaWeightSources(const LlamaConfig& c) {
   const auto one = [&](const std::string& ours, const std::string& theirs) {
     list.push_back({ours, {theirs}});
   };
+  const int64_t q = c.n_head * HeadDim(c);
+  const int64_t kv = c.n_kv_head != 0 ? c.n_kv_head * HeadDim(c) : q;
   one("embed/w", "model.embed_tokens.weight");
   for (int64_t i = 0; i < c.n_layer; ++i) {
     const std::string ours = StrCat("h.", i, '/'), theirs = StrCat("model.layers.", i, '.');
@@ -121,16 +123,18 @@ std::vector<WeightSource> LlamaWeightSources(const LlamaConfig& c) {
                                       attn + "v_proj." + part};
     };
     one(ours + "attn_norm/w", theirs + "input_layernorm.weight");
-    list.push_back({ours + "attn/qkv/w", qkv("weight")});
-    if (c.qkv_bias) list.push_back({ours + "attn/qkv/b", qkv("bias")});
+    list.push_back({ours + "attn/qkv/w", qkv("weight"), false, {q, kv, kv}});
+    if (c.qkv_bias) list.push_back({ours + "attn/qkv/b", qkv("bias"), false, {q, kv, kv}});
     if (c.qk_norm) {
       one(ours + "attn/q_norm/w", attn + "q_norm.weight");
       one(ours + "attn/k_norm/w", attn + "k_norm.weight");
     }
     one(ours + "attn/proj/w", attn + "o_proj.weight");
     one(ours + "mlp_norm/w", theirs + "post_attention_layernorm.weight");
-    list.push_back(
-        {ours + "mlp/gate_up/w", {theirs + "mlp.gate_proj.weight", theirs + "mlp.up_proj.weight"}});
+    list.push_back({ours + "mlp/gate_up/w",
+                    {theirs + "mlp.gate_proj.weight", theirs + "mlp.up_proj.weight"},
+                    false,
+                    {c.ffn_dim, c.ffn_dim}});
     one(ours + "mlp/down/w", theirs + "mlp.down_proj.weight");
   }
   one("norm/w", "model.norm.weight");

@@ -6,6 +6,7 @@
 #include "tests/frontend/dsl/dsl_support.h"
 
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace stator::dsl {
@@ -123,6 +124,11 @@ void ExpectSourcesFor(const Model& m, const std::vector<WeightSource>& sources) 
   for (const WeightSource& s : sources) {
     EXPECT_TRUE(named.insert(s.parameter).second) << s.parameter;
     EXPECT_TRUE(m.graph().FindState(s.parameter)) << s.parameter;
+    if (s.tensors.size() == 1) continue;
+    EXPECT_EQ(s.rows.size(), s.tensors.size()) << s.parameter;
+    EXPECT_EQ(std::accumulate(s.rows.begin(), s.rows.end(), int64_t{0}),
+              m.graph().FindState(s.parameter).type().shape.at(0))
+        << s.parameter;
   }
   for (const Param& p : m.graph().states()) {
     if (p.node->view().Str("role") != "parameter") continue;
@@ -153,6 +159,7 @@ TEST(Models, every_parameter_has_a_source) {
                             .qk_norm = flag};
     LlamaLogits(n.scope(), n.Input("tokens", {1, 4}, kI32), llama);
     ExpectSourcesFor(n, LlamaWeightSources(llama));
+    EXPECT_EQ(LlamaWeightSources(llama)[2].rows, (Dims{8, 4, 4}));  // q, k, v
   }
 }
 
