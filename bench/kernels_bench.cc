@@ -1,15 +1,16 @@
-// Generated kernels on the device at hand (STATOR_BENCH_DEVICE: cpu, the default, or cuda), fused and
-// unfused, with the copies of inputs and outputs: bytes a second by what the graph must read and write.
-#include <benchmark/benchmark.h>
-
-#include <cstdlib>
-
+// Generated kernels on the device at hand (STATOR_BENCH_DEVICE: cpu, the default, or cuda), fused
+// and unfused, with the copies of inputs and outputs: bytes a second by what the graph must read
+// and write.
 #include "codegen/build_plan.h"
 #include "frontend/driver/device.h"
 #include "ir/base/str.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
 #include "runtime/executor.h"
+
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
 
 namespace stator {
 namespace {
@@ -27,22 +28,26 @@ const Case kCases[] = {
 graph @f(%x: f32[4096,768]) -> f32[4096,768] {
   %0 = gelu(%x) {approximate="tanh"} : f32[4096,768]
   return %0
-})", 2 * kActivations},
+})",
+     2 * kActivations},
     {"layer_norm", R"(
 graph @f(%x: f32[4096,768], %w: f32[768], %b: f32[768]) -> f32[4096,768] {
   %0, %1, %2 = layer_norm(%x, %w, %b) : f32[4096,768], f32[4096,1], f32[4096,1]
   return %0
-})", 2 * kActivations},
+})",
+     2 * kActivations},
     {"column_sum", R"(
 graph @f(%x: f32[4096,768]) -> f32[1,768] {
   %0 = sum(%x) {axes=[0]} : f32[1,768]
   return %0
-})", kActivations},
+})",
+     kActivations},
     {"softmax", R"(
 graph @f(%x: f32[256,50304]) -> f32[256,50304] {
   %0 = softmax(%x) : f32[256,50304]
   return %0
-})", 2 * 256.0 * 50304 * 4},
+})",
+     2 * 256.0 * 50304 * 4},
 };
 
 void Kernel(benchmark::State& state, const Case& c, bool fuse) {
@@ -55,7 +60,8 @@ void Kernel(benchmark::State& state, const Case& c, bool fuse) {
   PassManager(LowerPasses()).Run(*graph, options);
   ExecutorOptions run;
   run.device = device.ordinal;
-  const auto executor = MakeExecutor(BuildPlan({{"f", graph.get()}}, *device.target, {.plan_name = "bench"}), run);
+  const auto executor =
+      MakeExecutor(BuildPlan({{"f", graph.get()}}, *device.target, {.plan_name = "bench"}), run);
   std::map<std::string, std::vector<char>> data;
   std::map<std::string, Bytes> feeds;
   for (const PlanInput& input : executor->plan().programs[0].inputs) {

@@ -1,8 +1,9 @@
-// The compiler's time: from a declared GPT-2 to its plan, by layers, for an H200 that need not be there.
-#include <benchmark/benchmark.h>
-
+// The compiler's time: from a declared GPT-2 to its plan, by layers, for an H200 that need not be
+// there.
 #include "frontend/driver/train.h"
 #include "runtime/executor.h"
+
+#include <benchmark/benchmark.h>
 
 namespace stator {
 namespace {

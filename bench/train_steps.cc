@@ -1,11 +1,17 @@
-// stator_train_steps [key=value...]: training steps on request, for comparisons that run programs side by
-// side (compare_cpu.py, side_by_side.py). Keys as in `stator train`; vocab_size is 256 unless given.
-// Tokens are random: no data is read. Prints a line of JSON when the first step is done, then answers
-// commands on stdin, a line each:
-//   run N      updates, one after another: {"ms": [...], "cpu_ms": [...], "loss": x}, by the clock and
+// stator_train_steps [key=value...]: training steps on request, for comparisons that run programs
+// side by side (compare_cpu.py, side_by_side.py). Keys as in `stator train`; vocab_size is 256
+// unless given. Tokens are random: no data is read. Prints a line of JSON when the first step is
+// done, then answers commands on stdin, a line each:
+//   run N      updates, one after another: {"ms": [...], "cpu_ms": [...], "loss": x}, by the clock
+//   and
 //              in processor time of all threads
 //   stream N   updates with the next one under way, as in `stator train`: {"ms": [...], "loss": x},
 //              from the end of one to the end of the next
+#include "frontend/driver/checkpoint.h"
+#include "frontend/driver/train.h"
+#include "frontend/driver/trainer.h"
+#include "ir/base/error.h"
+
 #include <time.h>
 
 #include <algorithm>
@@ -14,11 +20,6 @@
 #include <span>
 #include <sstream>
 #include <string>
-
-#include "frontend/driver/checkpoint.h"
-#include "frontend/driver/train.h"
-#include "frontend/driver/trainer.h"
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {

@@ -1,13 +1,13 @@
 #include "codegen/build_plan.h"
 
-#include <algorithm>
-#include <unordered_map>
-
 #include "codegen/program_builder.h"
 #include "ir/base/error.h"
 #include "ir/base/parallel.h"
 #include "ir/facts.h"
 #include "ir/views.h"
+
+#include <algorithm>
+#include <unordered_map>
 
 namespace stator {
 namespace {
@@ -37,8 +37,11 @@ Node* HeadOf(const Group& group) {
     switch (n->op_class()) {
       case OpClass::kContraction:
       case OpClass::kAttention:
-      case OpClass::kScatter: head = n; break;
-      default: break;
+      case OpClass::kScatter:
+        head = n;
+        break;
+      default:
+        break;
     }
   }
   return head;
@@ -53,26 +56,31 @@ bool ComputesAnything(const Group& group) {
 bool IsKernel(const Group& group) {
   const Node* head = HeadOf(group);
   switch (head->op_class()) {
-    case OpClass::kContraction: return IsComputedByRegion(*head);
+    case OpClass::kContraction:
+      return IsComputedByRegion(*head);
     case OpClass::kElementwise:
     case OpClass::kReduce:
     case OpClass::kMovement:
     case OpClass::kGather:
     case OpClass::kRandom:
-    case OpClass::kScan: return ComputesAnything(group);
-    default: return false;
+    case OpClass::kScan:
+      return ComputesAnything(group);
+    default:
+      return false;
   }
 }
 
 // The text of each group that is a kernel. It depends on the group alone, so that threads share the
 // work.
-std::vector<EmittedKernel> EmitKernels(const std::vector<Group>& groups, const PlanBuilder& builder) {
+std::vector<EmittedKernel> EmitKernels(const std::vector<Group>& groups,
+                                       const PlanBuilder& builder) {
   std::vector<EmittedKernel> kernels(groups.size());
   ParallelFor(groups.size(), [&](size_t i) {
     if (!IsKernel(groups[i])) return;
     const Node* head = HeadOf(groups[i]);
-    kernels[i] = head->op_class() == OpClass::kScan ? EmitScan(*head, builder.language())
-                                                    : EmitRegion(groups[i].nodes, builder.language(), builder.limits());
+    kernels[i] = head->op_class() == OpClass::kScan
+                     ? EmitScan(*head, builder.language())
+                     : EmitRegion(groups[i].nodes, builder.language(), builder.limits());
   });
   return kernels;
 }
@@ -84,9 +92,15 @@ void AddGroup(PlanBuilder& builder, const Group& group, const EmittedKernel& ker
       if (IsKernel(group)) return builder.AddKernel(group.nodes, kernel);
       builder.AddMatMul(*node, group.nodes);
       return;
-    case OpClass::kAttention: builder.AddAttention(*node, group.nodes); return;
-    case OpClass::kSort: builder.AddSort(*node); return;
-    case OpClass::kScatter: builder.AddSegmentSum(*node, group.nodes); return;
+    case OpClass::kAttention:
+      builder.AddAttention(*node, group.nodes);
+      return;
+    case OpClass::kSort:
+      builder.AddSort(*node);
+      return;
+    case OpClass::kScatter:
+      builder.AddSegmentSum(*node, group.nodes);
+      return;
     case OpClass::kScan:
     case OpClass::kElementwise:
     case OpClass::kReduce:

@@ -1,14 +1,14 @@
 // From planned graphs to a Plan: emits kernels for regions, library calls for the rest.
 #pragma once
 
+#include "codegen/plan.h"
+#include "ir/graph.h"
+#include "ir/target.h"
+
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "codegen/plan.h"
-#include "ir/graph.h"
-#include "ir/target.h"
 
 namespace stator {
 

@@ -1,11 +1,11 @@
 #include "codegen/element_emitter.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "codegen/scalar.h"
 #include "ir/base/error.h"
 #include "ir/views.h"
+
+#include <algorithm>
+#include <numeric>
 
 namespace stator {
 namespace {
@@ -16,7 +16,9 @@ constexpr int64_t kFar = 1024;
 }  // namespace
 
 std::string KernelArgs::Add(const KernelArg& arg) {
-  const auto same = [&](const KernelArg& a) { return a.value == arg.value && a.write == arg.write && a.first == arg.first; };
+  const auto same = [&](const KernelArg& a) {
+    return a.value == arg.value && a.write == arg.write && a.first == arg.first;
+  };
   const auto known = std::find_if(all_.begin(), all_.end(), same);
   const auto i = known - all_.begin();
   if (known == all_.end()) all_.push_back(arg);
@@ -29,7 +31,8 @@ std::string KernelArgs::Write(Value result) { return Add({result, true}); }
 std::string KernelArgs::Declaration() const {
   std::string out;
   for (size_t i = 0; i < all_.size(); ++i) {
-    out += StrCat(i > 0 ? ", " : "", all_[i].write ? "" : "const ", StorageCType(all_[i].value.dtype()), "* a", i);
+    out += StrCat(i > 0 ? ", " : "", all_[i].write ? "" : "const ",
+                  StorageCType(all_[i].value.dtype()), "* a", i);
   }
   return out;
 }
@@ -37,7 +40,8 @@ std::string KernelArgs::Declaration() const {
 std::string KernelArgs::Unpacking() const {
   std::string out;
   for (size_t i = 0; i < all_.size(); ++i) {
-    const std::string type = StrCat(all_[i].write ? "" : "const ", StorageCType(all_[i].value.dtype()), "*");
+    const std::string type =
+        StrCat(all_[i].write ? "" : "const ", StorageCType(all_[i].value.dtype()), "*");
     out += StrCat("  ", type, " const a", i, " = (", type, ")args[", i, "];\n");
   }
   return out;
@@ -48,7 +52,8 @@ ElementEmitter::ElementEmitter(KernelArgs& args)
         const std::string name = NewName("q");
         const bool early = IsEarly(of);
         if (!early) late_.insert(name);
-        AddIndexLine(depth, early, StrCat("const idx_t ", name, " = ", DivisionText(of, text), ";"));
+        AddIndexLine(depth, early,
+                     StrCat("const idx_t ", name, " = ", DivisionText(of, text), ";"));
         return name;
       }) {}
 
@@ -147,8 +152,7 @@ std::string ElementEmitter::Emit(Value v, const IndexExpr& at) {
   // A movement node is a change of position, whether or not it owns storage: unless somebody else
   // has computed it already.
   if (!IsOutside(*v.node) && MovementMap(*v.node, &map)) {
-    const IndexExpr inner =
-        map.flat ? at : Strided(vars_, at, v.shape(), map.strides, map.at);
+    const IndexExpr inner = map.flat ? at : Strided(vars_, at, v.shape(), map.strides, map.at);
     return Emit(v.node->operand(0), inner);
   }
   const std::string key = KeyOf(v, vars_.Text(at), GuardText());
@@ -167,7 +171,8 @@ std::string ElementEmitter::Emit(Value v, const IndexExpr& at) {
   }
   int depth = kInvariant;
   const std::string text = EmitNode(v, at, &depth);
-  const bool kept = text.size() > 1 && text[0] == 's' && std::isdigit(static_cast<unsigned char>(text[1]));
+  const bool kept =
+      text.size() > 1 && text[0] == 's' && std::isdigit(static_cast<unsigned char>(text[1]));
   memo_[key] = {text, depth, kept, last_early_};
   last_depth_ = depth;
   return text;
@@ -181,11 +186,14 @@ std::string ElementEmitter::EmitNode(Value v, const IndexExpr& at, int* depth) {
     return RoundedLiteral(node.view().Float("value"), v.dtype());
   }
   if (node.Is("iota")) {
-    const int axis = node.view().Ints("shape").empty() ? 0 : NormalizeAxis(node.view().Int("axis"), v.type().rank(), "iota");
+    const int axis = node.view().Ints("shape").empty()
+                         ? 0
+                         : NormalizeAxis(node.view().Int("axis"), v.type().rank(), "iota");
     const IndexExpr i = Delinearize(vars_, at, v.shape())[axis];
     *depth = vars_.Depth(i);
-    return Variable(*depth, ComputeCType(v.dtype()),
-                    ConvertText(StrCat("(long long)(", vars_.Text(i), ")"), DType::kI64, v.dtype()));
+    return Variable(
+        *depth, ComputeCType(v.dtype()),
+        ConvertText(StrCat("(long long)(", vars_.Text(i), ")"), DType::kI64, v.dtype()));
   }
   if (node.Is("concat")) return EmitConcat(node, at, depth);
   if (node.Is("pad")) return EmitPad(node, at, depth);
@@ -206,7 +214,8 @@ std::string ElementEmitter::EmitNode(Value v, const IndexExpr& at, int* depth) {
   const std::string type = ComputeCType(v.dtype());
   const bool keep = options_.keep && *depth == kLaneDepth && IsExpensive(node) && guards_.empty();
   // To widen a rounded result costs less than to compute it again from its operands.
-  const bool pack = options_.pack && *depth == kLaneDepth && IsFloat(v.dtype()) && ByteWidth(v.dtype()) == 2 && guards_.empty();
+  const bool pack = options_.pack && *depth == kLaneDepth && IsFloat(v.dtype()) &&
+                    ByteWidth(v.dtype()) == 2 && guards_.empty();
   if (!keep && pack) return Pack(v, at, ScalarText(node, operands));
   if (!keep) return Variable(*depth, type, ScalarText(node, operands));
   const std::string name = NewName("s");
@@ -219,7 +228,8 @@ std::string ElementEmitter::EmitNode(Value v, const IndexExpr& at, int* depth) {
 std::string ElementEmitter::Pack(Value v, const IndexExpr& at, const std::string& text) {
   const std::string type = ComputeCType(v.dtype()), x = Variable(kLaneDepth, type, text);
   const std::string name = NewName("s"), lanes = NewName("o");
-  kept_ += StrCat("st_vec<", StorageCType(v.dtype()), ", ", options_.vector, "> ", name, options_.slots, ";\n");
+  kept_ += StrCat("st_vec<", StorageCType(v.dtype()), ", ", options_.vector, "> ", name,
+                  options_.slots, ";\n");
   AddLine(kChunkDepth, StrCat(type, " ", lanes, "[", options_.vector, "];"));
   AddLine(kLaneDepth, StrCat(lanes, "[v] = ", x, ";"));
   after_lane_ += StrCat("st_put_lanes(", name, options_.slot, ", ", lanes, ");\n");
@@ -227,24 +237,28 @@ std::string ElementEmitter::Pack(Value v, const IndexExpr& at, const std::string
   return x;
 }
 
-// Whether this lane's position is the one that the vector looks for: a comparison with a literal, once
-// the loops are unrolled. "" where `node` compares something else.
+// Whether this lane's position is the one that the vector looks for: a comparison with a literal,
+// once the loops are unrolled. "" where `node` compares something else.
 std::string ElementEmitter::EmitLaneTest(const Node& node, const IndexExpr& at, int* depth) {
   if (options_.language != Language::kCuda || options_.lane_var < 0 || !guards_.empty()) return "";
   const Value positions = node.operand(0), wanted = node.operand(1);
   const Dims& shape = positions.shape();
   if (!positions.node->Is("iota") || shape.empty()) return "";
-  const int axis = NormalizeAxis(positions.node->view().Int("axis"), positions.type().rank(), "iota");
+  const int axis =
+      NormalizeAxis(positions.node->view().Int("axis"), positions.type().rank(), "iota");
   const IndexExpr position = Delinearize(vars_, at, shape)[axis];
   if (position.Coefficient(options_.lane_var) != 1) return "";
-  const std::string text = Emit(wanted, at), type = positions.dtype() == DType::kI64 ? "unsigned long long" : "unsigned";
+  const std::string text = Emit(wanted, at),
+                    type = positions.dtype() == DType::kI64 ? "unsigned long long" : "unsigned";
   if (last_depth_ == kLaneDepth || vars_.Depth(WithoutLane(position)) == kLaneDepth) return "";
-  const std::string start = StrCat("(", type, ")", text, " - (", type, ")(", vars_.Text(WithoutLane(position)), ")");
+  const std::string start =
+      StrCat("(", type, ")", text, " - (", type, ")(", vars_.Text(WithoutLane(position)), ")");
   const std::string lane = Variable(kChunkDepth, type, start);
   *depth = kLaneDepth;
   const std::string is = StrCat("(", type, ")", vars_.var(options_.lane_var).name, " == ", lane);
   const std::string test = Variable(kLaneDepth, "bool", is);
-  lane_tests_.push_back({test, StrCat("const bool ", test, " = ", is, ";\n"), StrCat(lane, " < ", options_.vector, "u")});
+  lane_tests_.push_back({test, StrCat("const bool ", test, " = ", is, ";\n"),
+                         StrCat(lane, " < ", options_.vector, "u")});
   return test;
 }
 
@@ -279,16 +293,19 @@ std::string ElementEmitter::EmitLoad(Value base, const IndexExpr& at, int* depth
   const int64_t first = far ? at.constant : 0;
   if (!far) near = at;
   const std::string type = ComputeCType(base.dtype());
-  const std::string guard = GuardText(), element = StrCat(args_.Read(base, first), "[", vars_.Text(near), "]");
+  const std::string guard = GuardText(),
+                    element = StrCat(args_.Read(base, first), "[", vars_.Text(near), "]");
   const bool early = options_.early && IsEarly(at) && *depth < kLaneDepth;
   const bool slots = early && *depth == kChunkDepth;  // loaded in one loop, used in another
   const bool keep = cuda && options_.keep && guards_.empty() && (slots || *depth == kLaneDepth);
   const std::string name = NewName(keep ? "s" : "x");
-  std::string value = base.dtype() == DType::kBool ? StrCat("(", element, " != 0)") : StrCat("st_get(", element, ")");
+  std::string value = base.dtype() == DType::kBool ? StrCat("(", element, " != 0)")
+                                                   : StrCat("st_get(", element, ")");
   if (!guard.empty()) value = StrCat("(", guard, ") ? ", value, " : (", type, ")0");
   last_early_ = true;
   if (slots || keep) {
-    (slots ? early_declarations_ : kept_) += StrCat(type, " ", name, slots ? options_.slots : options_.kept_extent, ";\n");
+    (slots ? early_declarations_ : kept_) +=
+        StrCat(type, " ", name, slots ? options_.slots : options_.kept_extent, ";\n");
     const std::string target = StrCat(name, slots ? options_.slot : options_.lane_index);
     AddLoadLine(*depth, early, StrCat(target, " = ", value, ";"));
     return target;
@@ -297,25 +314,29 @@ std::string ElementEmitter::EmitLoad(Value base, const IndexExpr& at, int* depth
   return name;
 }
 
-// The lanes' elements at once. They stay packed as they are stored, and are widened where they are used.
-// `own`: whether `pointer` is a row's own.
-std::string ElementEmitter::EmitVectorLoad(const std::string& pointer, DType dtype, const IndexExpr& at, bool own) {
+// The lanes' elements at once. They stay packed as they are stored, and are widened where they are
+// used. `own`: whether `pointer` is a row's own.
+std::string ElementEmitter::EmitVectorLoad(const std::string& pointer, DType dtype,
+                                           const IndexExpr& at, bool own) {
   const IndexExpr start = WithoutLane(at);
   const int depth = guards_.empty() ? vars_.Depth(start) : kChunkDepth;
   // What no row shares: worth a place in registers between sweeps.
-  for (const auto& term : start.terms) own = own || options_.keep_alike || term.first != options_.chunk_var;
+  for (const auto& term : start.terms)
+    own = own || options_.keep_alike || term.first != options_.chunk_var;
   const bool kept = options_.keep || options_.place;
   const bool early = options_.early && IsEarly(start) && (own || !kept);
   const bool keep = kept && own && depth == kChunkDepth && (early || guards_.empty());
   const std::string type = StrCat("st_vec<", StorageCType(dtype), ", ", options_.vector, ">");
-  const bool alike = options_.place && !own && depth == kChunkDepth && guards_.empty() && IsEarly(start);
+  const bool alike =
+      options_.place && !own && depth == kChunkDepth && guards_.empty() && IsEarly(start);
   const bool place = alike || (options_.place && keep && early);
   const std::string name = NewName(keep || alike ? "s" : "l");
   const bool slots = keep || (early && depth == kChunkDepth);
   const std::string target = slots && !place ? StrCat(name, options_.slot) : name;
   const std::string declaration = StrCat(type, " ", name, slots ? options_.slots : "", ";");
   if (place) {
-    placed_vectors_.push_back({name, StrCat(StorageCType(dtype), ", ", options_.vector), options_.vector * ByteWidth(dtype), alike});
+    placed_vectors_.push_back({name, StrCat(StorageCType(dtype), ", ", options_.vector),
+                               options_.vector * ByteWidth(dtype), alike});
   } else if (slots) {
     (early ? early_declarations_ : kept_) += declaration + '\n';
   } else {
@@ -323,13 +344,17 @@ std::string ElementEmitter::EmitVectorLoad(const std::string& pointer, DType dty
   }
   if (keep && !place) kept_vectors_.push_back(name);
   if (early && depth == kChunkDepth) early_bytes_ += options_.vector * ByteWidth(dtype);
-  std::string load = StrCat("st_load<", options_.vector, ">(", pointer, " + ", vars_.Text(start), ", ", target, ");");
-  if (early && own && slots && !keep && guards_.empty()) load = SharedLoad(pointer, dtype, start, target, load);
+  std::string load = StrCat("st_load<", options_.vector, ">(", pointer, " + ", vars_.Text(start),
+                            ", ", target, ");");
+  if (early && own && slots && !keep && guards_.empty())
+    load = SharedLoad(pointer, dtype, start, target, load);
   const std::string guard = GuardText();
   if (alike) {
     alike_loads_ += load + '\n';
   } else {
-    AddLoadLine(depth, early, guard.empty() ? load : StrCat("if (", guard, ") ", load, " else ", target, ".clear();"));
+    AddLoadLine(
+        depth, early,
+        guard.empty() ? load : StrCat("if (", guard, ") ", load, " else ", target, ".clear();"));
   }
   last_early_ = true;
   return dtype == DType::kBool ? StrCat("(", target, "[v] != 0)") : StrCat(target, "[v]");
@@ -337,12 +362,15 @@ std::string ElementEmitter::EmitVectorLoad(const std::string& pointer, DType dty
 
 // The load, or what stands for it when an earlier sweep has left the first chunks in shared memory.
 // Threads meet only what they have put there themselves.
-std::string ElementEmitter::SharedLoad(const std::string& pointer, DType dtype, const IndexExpr& start, const std::string& target,
+std::string ElementEmitter::SharedLoad(const std::string& pointer, DType dtype,
+                                       const IndexExpr& start, const std::string& target,
                                        const std::string& load) {
   const std::string key = StrCat(pointer, '@', vars_.Text(start));
   if (const auto it = shared_.find(key); it != shared_.end()) {
     const std::string kept = StrCat(target, " = ", it->second.name, "[e];");
-    return it->second.chunks == options_.shared_chunks ? kept : StrCat("if (c < ", it->second.chunks, ") ", kept, " else ", load);
+    return it->second.chunks == options_.shared_chunks
+               ? kept
+               : StrCat("if (c < ", it->second.chunks, ") ", kept, " else ", load);
   }
   const int64_t bytes = options_.shared_threads * options_.vector * ByteWidth(dtype);
   const int64_t chunks = std::min(options_.shared_chunks, options_.shared_bytes / bytes);
@@ -350,15 +378,16 @@ std::string ElementEmitter::SharedLoad(const std::string& pointer, DType dtype, 
   options_.shared_bytes -= chunks * bytes;
   const std::string name = NewName("k");
   shared_[key] = {name, chunks};
-  shared_declarations_ += StrCat("__shared__ st_vec<", StorageCType(dtype), ", ", options_.vector, "> ", name, "[",
-                                 chunks * options_.shared_threads, "];\n");
-  AddLine(kChunkDepth, chunks == options_.shared_chunks ? StrCat(name, "[e] = ", target, ";")
-                                                        : StrCat("if (c < ", chunks, ") ", name, "[e] = ", target, ";"));
+  shared_declarations_ += StrCat("__shared__ st_vec<", StorageCType(dtype), ", ", options_.vector,
+                                 "> ", name, "[", chunks * options_.shared_threads, "];\n");
+  AddLine(kChunkDepth, chunks == options_.shared_chunks
+                           ? StrCat(name, "[e] = ", target, ";")
+                           : StrCat("if (c < ", chunks, ") ", name, "[e] = ", target, ";"));
   return load;
 }
 
-// A row that lies whole in one of the parts: the part is chosen once a row, its elements are loaded as a row's
-// own. "" where the parts are computed, or meet within a row.
+// A row that lies whole in one of the parts: the part is chosen once a row, its elements are loaded
+// as a row's own. "" where the parts are computed, or meet within a row.
 std::string ElementEmitter::EmitRowOfParts(const Node& node, const IndexExpr& at, int* depth) {
   if (options_.language != Language::kCuda || !guards_.empty()) return "";
   const int axis = node.view().Axis("axis");
@@ -376,7 +405,9 @@ std::string ElementEmitter::EmitRowOfParts(const Node& node, const IndexExpr& at
     if (of_row) step = std::gcd(step, term.second);
     (of_row ? row : within).terms.push_back(term);
   }
-  if (step == 0 || step % options_.vector != 0 || vars_.Min(within) < 0 || vars_.Max(within) >= step) return "";
+  if (step == 0 || step % options_.vector != 0 || vars_.Min(within) < 0 ||
+      vars_.Max(within) >= step)
+    return "";
   if (vars_.Depth(within) != kLaneDepth || !IsVector(within)) return "";
   const IndexExpr outer = vars_.Div(row, extent), place = vars_.Mod(row, extent);
   int64_t low = 0;
@@ -389,13 +420,17 @@ std::string ElementEmitter::EmitRowOfParts(const Node& node, const IndexExpr& at
     const IndexExpr begin = outer * size + vars_.Window(place, low, size, &inside);
     early = early && IsEarly(begin);
     const std::string start = StrCat(args_.Read(node.operand(i)), " + (", vars_.Text(begin), ")");
-    text += inside.empty() || i + 1 == node.num_operands() ? start : StrCat("(", inside, ") ? ", start, " : ");
+    text += inside.empty() || i + 1 == node.num_operands()
+                ? start
+                : StrCat("(", inside, ") ? ", start, " : ");
     if (inside.empty()) break;
     low += size;
   }
   if (!early) return "";
   const std::string pointer = NewName("c");
-  AddIndexLine(kInvariant, true, StrCat("const ", StorageCType(node.type().dtype), "* const ", pointer, " = ", text, ";"));
+  AddIndexLine(
+      kInvariant, true,
+      StrCat("const ", StorageCType(node.type().dtype), "* const ", pointer, " = ", text, ";"));
   *depth = kLaneDepth;
   return EmitVectorLoad(pointer, node.type().dtype, within, true);
 }
@@ -447,7 +482,8 @@ std::string ElementEmitter::EmitPad(const Node& node, const IndexExpr& at, int* 
     if (!inside.empty()) tests.push_back({StrCat("(", inside, ")"), vars_.Depth(index[k])});
     if (step != 1) {
       const IndexExpr rest = vars_.Mod(i, step);
-      if (!(rest == IndexExpr{})) tests.push_back({StrCat("(", vars_.Text(rest), ") == 0"), vars_.Depth(rest)});
+      if (!(rest == IndexExpr{}))
+        tests.push_back({StrCat("(", vars_.Text(rest), ") == 0"), vars_.Depth(rest)});
       i = vars_.Div(i, step);
     }
     flat = flat + i * dense[k];
@@ -532,17 +568,22 @@ std::string ElementEmitter::EmitRandom(const Node& node, const IndexExpr& at, in
   return StrCat(target, "[v]");
 }
 
-void ElementEmitter::StoreVector(Value v, const IndexExpr& at, const std::string& text, const char* store) {
+void ElementEmitter::StoreVector(Value v, const IndexExpr& at, const std::string& text,
+                                 const char* store) {
   const std::string name = NewName("o"), type = ComputeCType(v.dtype());
   AddLine(kChunkDepth, StrCat(type, " ", name, "[", options_.vector, "];"));
   AddLine(kLaneDepth, StrCat(name, "[v] = ", text, ";"));
-  after_lane_ += StrCat(store, "<", options_.vector, ">(", args_.Write(v), " + ", vars_.Text(WithoutLane(at)), ", ", name, ");\n");
+  after_lane_ += StrCat(store, "<", options_.vector, ">(", args_.Write(v), " + ",
+                        vars_.Text(WithoutLane(at)), ", ", name, ");\n");
 }
 
-void ElementEmitter::EmitAndStore(Value value, const IndexExpr& from, Value v, const IndexExpr& at) {
+void ElementEmitter::EmitAndStore(Value value, const IndexExpr& from, Value v,
+                                  const IndexExpr& at) {
   const Node& node = *value.node;
-  const bool rounds = node.Is("cast") && !IsOutside(node) && value.dtype() == DType::kBF16 && node.operand(0).dtype() == DType::kF32;
-  const bool vector = options_.language == Language::kCuda && options_.vector > 1 && vars_.Depth(at) == kLaneDepth && IsVector(at);
+  const bool rounds = node.Is("cast") && !IsOutside(node) && value.dtype() == DType::kBF16 &&
+                      node.operand(0).dtype() == DType::kF32;
+  const bool vector = options_.language == Language::kCuda && options_.vector > 1 &&
+                      vars_.Depth(at) == kLaneDepth && IsVector(at);
   if (rounds && vector && !options_.pack && !memo_.contains(KeyOf(value, vars_.Text(from), {}))) {
     StoreVector(v, at, Emit(node.operand(0), from), "st_store_rounded");
   } else {
@@ -554,7 +595,10 @@ void ElementEmitter::Store(Value v, const IndexExpr& at, const std::string& text
   const std::string pointer = args_.Write(v);
   const int depth = vars_.Depth(at);
   if (options_.language == Language::kCuda && depth == kLaneDepth && IsVector(at)) {
-    const auto start = [&] { return StrCat("st_store<", options_.vector, ">(", pointer, " + ", vars_.Text(WithoutLane(at)), ", "); };
+    const auto start = [&] {
+      return StrCat("st_store<", options_.vector, ">(", pointer, " + ", vars_.Text(WithoutLane(at)),
+                    ", ");
+    };
     for (const auto& [key, packed] : packed_) {
       if (packed != text) continue;
       after_lane_ += StrCat(start(), text.substr(0, text.size() - 3), ");\n");  // without "[v]"

@@ -1,19 +1,20 @@
 // Emits the C text that computes one element of a region's values, pulling operands through views
 // and cheap inline nodes. What varies in no loop, with the chunk, and with the lane of a sweep goes
 // to separate streams, which the region emitters arrange into loops. Loads that need no arithmetic
-// first can be had apart from the rest ("early"), so that many are under way before the first is used.
+// first can be had apart from the rest ("early"), so that many are under way before the first is
+// used.
 #pragma once
+
+#include "codegen/plan.h"
+#include "ir/base/str.h"
+#include "ir/index_expr.h"
+#include "ir/region.h"
 
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "codegen/plan.h"
-#include "ir/base/str.h"
-#include "ir/index_expr.h"
-#include "ir/region.h"
 
 namespace stator {
 
@@ -50,23 +51,25 @@ class ElementEmitter {
     Language language = Language::kCpp;
     RegionSpace space;
     std::set<const Node*> inside;
-    int vector = 1;            // elements of a vector access (CUDA)
-    int lane_var = -1;         // index of the variable that runs over them
-    bool keep = false;         // row sweeps: keep loads and expensive values between sweeps
-    bool keep_alike = false;   // with `keep`: what all rows read alike too, so that it is loaded early
-    std::string lane_index;    // "[c][v]" on CUDA, "[j]" on a CPU: of values kept between sweeps
-    std::string kept_extent;   // "[3][8]", "[1024]"
-    // CUDA: loads go to streams of their own, into arrays of `slots` ("[3]") at `slot` ("[c]"). With
-    // `keep` they outlive the sweep, but for what all rows read alike.
+    int vector = 1;     // elements of a vector access (CUDA)
+    int lane_var = -1;  // index of the variable that runs over them
+    bool keep = false;  // row sweeps: keep loads and expensive values between sweeps
+    bool keep_alike =
+        false;  // with `keep`: what all rows read alike too, so that it is loaded early
+    std::string lane_index;   // "[c][v]" on CUDA, "[j]" on a CPU: of values kept between sweeps
+    std::string kept_extent;  // "[3][8]", "[1024]"
+    // CUDA: loads go to streams of their own, into arrays of `slots` ("[3]") at `slot` ("[c]").
+    // With `keep` they outlive the sweep, but for what all rows read alike.
     bool early = false;
     std::string slot, slots;
-    // CUDA: the caller has places for a row's own vectors, which are kept between sweeps whatever `keep` says,
-    // and for those that all rows read alike; they are named without a slot (`placed_vectors`).
+    // CUDA: the caller has places for a row's own vectors, which are kept between sweeps whatever
+    // `keep` says, and for those that all rows read alike; they are named without a slot
+    // (`placed_vectors`).
     bool place = false;
-    bool pack = false;         // narrow results are kept for later sweeps, packed as they are stored
-    int chunk_var = -1;        // index of the variable that counts a row's vectors
-    // Rows that are too long for registers: bytes of shared memory that may hold the first chunks of
-    // `shared_threads` vectors each, for later sweeps.
+    bool pack = false;   // narrow results are kept for later sweeps, packed as they are stored
+    int chunk_var = -1;  // index of the variable that counts a row's vectors
+    // Rows that are too long for registers: bytes of shared memory that may hold the first chunks
+    // of `shared_threads` vectors each, for later sweeps.
     int64_t shared_bytes = 0, shared_threads = 1, shared_chunks = 0;
     bool share = false;
   };
@@ -87,7 +90,8 @@ class ElementEmitter {
   void Define(Value v, const IndexExpr& at, const std::string& text, int depth = kInvariant);
   // Stores `text` to result `v` at `at`; vectorized on CUDA when it can be.
   void Store(Value v, const IndexExpr& at, const std::string& text);
-  // Computes `v` and stores it. What is rounded to be stored alone is rounded by the store, two at once.
+  // Computes `v` and stores it. What is rounded to be stored alone is rounded by the store, two at
+  // once.
   void EmitAndStore(Value v, const IndexExpr& at) { EmitAndStore(v, at, v, at); }
   // The same of `value` at `from`, stored as result `v` at `at`.
   void EmitAndStore(Value value, const IndexExpr& from, Value v, const IndexExpr& at);
@@ -101,8 +105,8 @@ class ElementEmitter {
   std::string TakeLane();
   std::string TakeAfterLane();
   std::string TakeKeptDeclarations();
-  // Early loads and the positions they need: text that goes before all loops, before the chunk's own
-  // text, and declarations that both see.
+  // Early loads and the positions they need: text that goes before all loops, before the chunk's
+  // own text, and declarations that both see.
   std::string TakeEarlyInvariant() { return std::exchange(early_[kInvariant], {}); }
   std::string TakeEarlyChunk() { return std::exchange(early_[kChunkDepth], {}); }
   std::string TakeEarlyDeclarations() { return std::exchange(early_declarations_, {}); }
@@ -117,8 +121,8 @@ class ElementEmitter {
   };
   const std::vector<PlacedVector>& placed_vectors() const { return placed_vectors_; }
   std::string TakeSharedDeclarations() { return std::exchange(shared_declarations_, {}); }
-  // Tests whether a lane is the one that a vector looks for: the line at lane depth, and what must hold for any
-  // lane to be.
+  // Tests whether a lane is the one that a vector looks for: the line at lane depth, and what must
+  // hold for any lane to be.
   struct LaneTest {
     std::string variable, line, any;
   };
@@ -135,10 +139,12 @@ class ElementEmitter {
   void StoreVector(Value v, const IndexExpr& at, const std::string& text, const char* store);
   std::string EmitLaneTest(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitLoad(Value base, const IndexExpr& at, int* depth);
-  std::string EmitVectorLoad(const std::string& pointer, DType dtype, const IndexExpr& at, bool own = false);
+  std::string EmitVectorLoad(const std::string& pointer, DType dtype, const IndexExpr& at,
+                             bool own = false);
   // Emits `text` and keeps it, packed, for later sweeps. The text of this sweep.
   std::string Pack(Value v, const IndexExpr& at, const std::string& text);
-  std::string SharedLoad(const std::string& pointer, DType dtype, const IndexExpr& start, const std::string& target, const std::string& load);
+  std::string SharedLoad(const std::string& pointer, DType dtype, const IndexExpr& start,
+                         const std::string& target, const std::string& load);
   std::string EmitRowOfParts(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitConcat(const Node& node, const IndexExpr& at, int* depth);
   std::string EmitPad(const Node& node, const IndexExpr& at, int* depth);
@@ -176,7 +182,8 @@ class ElementEmitter {
   std::string shared_declarations_;
   std::vector<std::string> kept_vectors_;
   std::vector<LaneTest> lane_tests_;
-  std::map<std::string, std::string> packed_;  // by key, the text of a narrow result in later sweeps
+  std::map<std::string, std::string>
+      packed_;                  // by key, the text of a narrow result in later sweeps
   std::set<std::string> late_;  // variables of positions that are computed
   struct Known {
     std::string text;

@@ -1,12 +1,12 @@
 #include "codegen/emit_region.h"
 
-#include <algorithm>
-#include <map>
-
 #include "codegen/scalar.h"
 #include "ir/base/error.h"
 #include "ir/facts.h"
 #include "ir/views.h"
+
+#include <algorithm>
+#include <map>
 
 namespace stator {
 namespace {
@@ -30,14 +30,15 @@ std::string Indent(const std::string& text, int spaces) {
 }
 
 std::string If(const std::string& condition, const std::string& body) {
-  return condition.empty() || body.empty() ? body : StrCat("if (", condition, ") {\n", Indent(body, 2), "}\n");
+  return condition.empty() || body.empty()
+             ? body
+             : StrCat("if (", condition, ") {\n", Indent(body, 2), "}\n");
 }
 
 std::string FoldOp(const Node& fold) {
   static const std::map<std::string, std::string> kOps = {
-      {"sum", "st_sum"}, {"prod", "st_prod"},  {"max", "st_maximum"},
-      {"min", "st_minimum"}, {"any", "st_any"}, {"all", "st_all"},
-      {"logsumexp", "st_logsumexp"}};
+      {"sum", "st_sum"}, {"prod", "st_prod"}, {"max", "st_maximum"},        {"min", "st_minimum"},
+      {"any", "st_any"}, {"all", "st_all"},   {"logsumexp", "st_logsumexp"}};
   return StrCat(kOps.at(fold.view().Str("kind")), "<", ComputeCType(fold.type().dtype), ">");
 }
 
@@ -67,7 +68,9 @@ RegionParts AnalyzeRegion(std::span<Node* const> nodes) {
     }
     if (PicksFromRow(parts.space, *n) && order.Of(n) == 0) parts.picks.push_back(n->result());
     for (const Value& v : n->operands()) {
-      if (v) parts.wide_index = parts.wide_index || IsHuge(v.type()) || IsHuge(ResolveView(v).base.type());
+      if (v)
+        parts.wide_index =
+            parts.wide_index || IsHuge(v.type()) || IsHuge(ResolveView(v).base.type());
     }
     parts.wide_index = parts.wide_index || IsHuge(n->type());
     if (!IsMaterialized(n->result()) || n->Is("fold")) {
@@ -107,9 +110,11 @@ void StoreFull(ElementEmitter& emitter, const RegionParts& parts, const IndexExp
   }
 }
 
-EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language, const CudaLimits& limits) {
+EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language,
+                         const CudaLimits& limits) {
   const RegionParts parts = AnalyzeRegion(nodes);
-  if (parts.product != nullptr) return parts.product->HasFact(fact::kTile) ? EmitSmallProduct(parts) : EmitMatMul(parts);
+  if (parts.product != nullptr)
+    return parts.product->HasFact(fact::kTile) ? EmitSmallProduct(parts) : EmitMatMul(parts);
   return language == Language::kCpp ? EmitCpp(parts) : EmitCuda(parts, limits);
 }
 

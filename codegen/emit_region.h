@@ -1,41 +1,43 @@
 // Emits the kernel of a fused region.
 #pragma once
 
+#include "codegen/element_emitter.h"
+#include "codegen/plan.h"
+#include "ir/region.h"
+
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "codegen/element_emitter.h"
-#include "codegen/plan.h"
-#include "ir/region.h"
-
 namespace stator {
 
-// An operand that the kernel reads by bulk copies: as plan.h's TileMap, of what `value` is a view on.
+// An operand that the kernel reads by bulk copies: as plan.h's TileMap, of what `value` is a view
+// on.
 struct EmittedMap {
   Value value;
   Dims shape, strides, box;
 };
 
 struct EmittedKernel {
-  std::string body;           // the function, named by kKernelName
-  std::string helpers{};      // what it needs besides the prelude: then it has a module of its own
-  std::vector<KernelArg> args;  // the parameters, in order
-  int64_t grid = 1;           // blocks (CUDA)
-  int block = 1;              // threads a block (CUDA)
-  int shared_bytes = 0;       // dynamic shared memory a block (CUDA)
+  std::string body;       // the function, named by kKernelName
+  std::string helpers{};  // what it needs besides the prelude: then it has a module of its own
+  std::vector<KernelArg> args;     // the parameters, in order
+  int64_t grid = 1;                // blocks (CUDA)
+  int block = 1;                   // threads a block (CUDA)
+  int shared_bytes = 0;            // dynamic shared memory a block (CUDA)
   std::vector<EmittedMap> maps{};  // the parameters before `args` (CUDA)
   int cluster = 1;
-  bool persistent = false;    // see KernelCall
+  bool persistent = false;  // see KernelCall
 };
 
 // What kernels are shaped for.
 struct CudaLimits {
-  int64_t shared_bytes = 0;  // shared memory of a multiprocessor; 1 KiB a block is not the program's
+  int64_t shared_bytes =
+      0;  // shared memory of a multiprocessor; 1 KiB a block is not the program's
   int64_t multiprocessors = 1;
-  int64_t cluster = 1;       // blocks that can read each other's shared memory
+  int64_t cluster = 1;  // blocks that can read each other's shared memory
 };
 // Of a usual device of compute capability `sm`: 90.
 CudaLimits LimitsOf(int sm);
@@ -55,7 +57,8 @@ struct RegionParts {
   std::vector<Node*> column_folds;
   std::vector<Value> full_outputs, row_outputs;
   std::vector<Node*> assembled;  // concats, each part of which is an output on every element
-  std::vector<Value> picks;  // single elements of a row, to be read before a sweep may overwrite them
+  std::vector<Value>
+      picks;  // single elements of a row, to be read before a sweep may overwrite them
   int sweeps = 1;
   Node* product = nullptr;  // a matrix product that the kernel computes itself, where there is one
   bool wide_index = false;  // some tensor has 2^31 elements or more
@@ -71,7 +74,8 @@ std::string FoldType(const Node& fold);
 
 EmittedKernel EmitCpp(const RegionParts& parts);
 EmittedKernel EmitCuda(const RegionParts& parts, const CudaLimits& limits);
-// Of long rows whose folds follow no tree; nothing where the region or the device is not made for it.
+// Of long rows whose folds follow no tree; nothing where the region or the device is not made for
+// it.
 std::optional<EmittedKernel> EmitLongRows(const RegionParts& parts, const CudaLimits& limits);
 // Of a region with a product, for sm_90; of one with few elements.
 EmittedKernel EmitMatMul(const RegionParts& parts);
@@ -82,7 +86,8 @@ std::string Indent(const std::string& text, int spaces);
 // A loop of `var` from 0 to below `count` (CUDA).
 template <typename Count>
 std::string Unrolled(const char* var, const Count& count, const std::string& body) {
-  return StrCat("#pragma unroll\nfor (int ", var, " = 0; ", var, " < ", count, "; ++", var, ") {\n", Indent(body, 2), "}\n");
+  return StrCat("#pragma unroll\nfor (int ", var, " = 0; ", var, " < ", count, "; ++", var, ") {\n",
+                Indent(body, 2), "}\n");
 }
 // `body` where `condition` holds; always without one.
 std::string If(const std::string& condition, const std::string& body);

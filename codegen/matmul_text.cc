@@ -301,13 +301,18 @@ std::string WgmmaText(int columns) {
     list += StrCat(i > 0 ? ", " : "", "%", i);
     operands += StrCat(i > 0 ? ", " : "", "\"+f\"(d[", i, "])");
   }
-  return StrCat("// d += a x b; d = a x b where `accumulate` is 0.\n"
-                "template <int B_BY_COLUMNS> ST_FN void st_wgmma(float (&d)[", count,
-                "], unsigned long long a, unsigned long long b, int accumulate) {\n"
-                "  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %", count + 2, ", 0;\\n\"\n"
-                "      \"wgmma.mma_async.sync.aligned.m64n", columns, "k16.f32.bf16.bf16 {", list, "}, %", count, ", %", count + 1,
-                ", p, 1, 1, 0, %", count + 3, ";\\n}\"\n      : ", operands,
-                "\n      : \"l\"(a), \"l\"(b), \"r\"(accumulate), \"n\"(B_BY_COLUMNS));\n}\n");
+  return StrCat(
+      "// d += a x b; d = a x b where `accumulate` is 0.\n"
+      "template <int B_BY_COLUMNS> ST_FN void st_wgmma(float (&d)[",
+      count,
+      "], unsigned long long a, unsigned long long b, int accumulate) {\n"
+      "  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %",
+      count + 2,
+      ", 0;\\n\"\n"
+      "      \"wgmma.mma_async.sync.aligned.m64n",
+      columns, "k16.f32.bf16.bf16 {", list, "}, %", count, ", %", count + 1, ", p, 1, 1, 0, %",
+      count + 3, ";\\n}\"\n      : ", operands,
+      "\n      : \"l\"(a), \"l\"(b), \"r\"(accumulate), \"n\"(B_BY_COLUMNS));\n}\n");
 }
 
 }  // namespace
@@ -315,7 +320,8 @@ std::string WgmmaText(int columns) {
 int TileBytes(int columns, int stages, int chunk) {
   const int ring = stages * ((kTileRows + columns) * kTileDepth * 2 + 16);
   if (chunk == 0) return ring;
-  const int sums = kTileRows / chunk * 8 * (columns + 4) * 4, passes = 3 * (columns / kTileGroup) * 8;
+  const int sums = kTileRows / chunk * 8 * (columns + 4) * 4,
+            passes = 3 * (columns / kTileGroup) * 8;
   return ring + 2 * (sums + passes);
 }
 

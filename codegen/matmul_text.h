@@ -11,7 +11,8 @@ inline constexpr int kTileRows = 128;
 inline constexpr int kTileDepth = 64;
 // Blocks that share what they read of B.
 inline constexpr int kTileCluster = 2;
-// A warp that loads, in a group of four so that it can give up registers, and two groups that multiply.
+// A warp that loads, in a group of four so that it can give up registers, and two groups that
+// multiply.
 inline constexpr int kTileThreads = 384;
 // Columns that a thread takes to its epilogue at once belong to so many that four threads share.
 inline constexpr int kTileGroup = 32;

@@ -1,9 +1,9 @@
 #include "codegen/merge_calls.h"
 
-#include <algorithm>
-
 #include "codegen/emit_region.h"
 #include "ir/base/error.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -17,11 +17,13 @@ struct KernelText {
 };
 
 KernelText Parts(const std::string& body) {
-  const size_t name = body.find(kKernelName), open = body.find('(', name), brace = body.find(") {\n", open);
+  const size_t name = body.find(kKernelName), open = body.find('(', name),
+               brace = body.find(") {\n", open);
   const size_t end = body.rfind('}');
   STATOR_CHECK(name != std::string::npos && brace != std::string::npos && end != std::string::npos,
                "a kernel's text has no head: ", body);
-  return {body.substr(0, name), body.substr(open + 1, brace - open - 1), body.substr(brace + 4, end - brace - 4)};
+  return {body.substr(0, name), body.substr(open + 1, brace - open - 1),
+          body.substr(brace + 4, end - brace - 4)};
 }
 
 std::vector<std::string> Split(const std::string& list) {
@@ -60,8 +62,9 @@ Table MakeTable(std::span<const KernelCall> calls) {
   Table t;
   const size_t count = calls[0].args.size();
   for (size_t i = 0; i < count; ++i) {
-    const bool same = std::all_of(calls.begin(), calls.end(),
-                                  [&](const KernelCall& c) { return c.args[i] == calls[0].args[i]; });
+    const bool same = std::all_of(calls.begin(), calls.end(), [&](const KernelCall& c) {
+      return c.args[i] == calls[0].args[i];
+    });
     t.shared.push_back(same);
     t.slot.push_back(same ? t.num_shared++ : t.num_own++);
     if (same) t.args.push_back(calls[0].args[i]);
@@ -88,7 +91,8 @@ struct CudaPart {
 
 // `number` tells the group's names from others', `base` is where its table begins. In `body` the
 // variable `block` counts the group's blocks.
-CudaPart PartOf(const SameCalls& group, const KernelText& text, size_t number, const Table& t, size_t base) {
+CudaPart PartOf(const SameCalls& group, const KernelText& text, size_t number, const Table& t,
+                size_t base) {
   const std::string name = StrCat(kKernelName, "_", number);
   const std::vector<std::string> parameters = Split(text.parameters);
   std::string passed;
@@ -97,8 +101,9 @@ CudaPart PartOf(const SameCalls& group, const KernelText& text, size_t number, c
     passed += StrCat(", (", type, ")", Entry(t, "t.p", i, base));
   }
   CudaPart part;
-  part.before = StrCat("static __device__ __forceinline__ void ", name, "(const unsigned st_block, ", text.parameters, ") {\n",
-                       Replaced(text.inner, "blockIdx.x", "st_block"), "}\n");
+  part.before =
+      StrCat("static __device__ __forceinline__ void ", name, "(const unsigned st_block, ",
+             text.parameters, ") {\n", Replaced(text.inner, "blockIdx.x", "st_block"), "}\n");
   const std::vector<KernelCall>& calls = group.calls;
   const int64_t each = calls[0].grid[0];
   std::string list;
@@ -111,11 +116,13 @@ CudaPart PartOf(const SameCalls& group, const KernelText& text, size_t number, c
   if (even) {
     part.body = StrCat("  const unsigned m = block / ", each, ", b = block % ", each, ";\n");
   } else {
-    part.before += StrCat("__constant__ unsigned ", name, "_first[", calls.size(), "] = {", list, "};\n");
+    part.before +=
+        StrCat("__constant__ unsigned ", name, "_first[", calls.size(), "] = {", list, "};\n");
     size_t reach = 1;
     while (2 * reach < calls.size()) reach *= 2;
-    part.body = StrCat("  unsigned m = 0;\n#pragma unroll\n  for (unsigned s = ", reach, "; s > 0; s /= 2) {\n    if (m + s < ",
-                       calls.size(), " && ", name, "_first[m + s] <= block) m += s;\n  }\n  const unsigned b = block - ", name,
+    part.body = StrCat("  unsigned m = 0;\n#pragma unroll\n  for (unsigned s = ", reach,
+                       "; s > 0; s /= 2) {\n    if (m + s < ", calls.size(), " && ", name,
+                       "_first[m + s] <= block) m += s;\n  }\n  const unsigned b = block - ", name,
                        "_first[m];\n");
   }
   part.body += StrCat("  ", name, "(b", passed, ");\n");
@@ -141,22 +148,28 @@ std::string CudaBody(std::span<const SameCalls> groups, MergedCall& merged) {
     const int64_t first = merged.call.grid[0], block = groups[g].calls[0].block;
     merged.call.grid[0] += part.blocks;
     before += part.before;
-    const std::string define = first == 0 ? "  const unsigned block = blockIdx.x;\n"
-                                          : StrCat("  const unsigned block = blockIdx.x - ", first, ";\n");
+    const std::string define = first == 0
+                                   ? "  const unsigned block = blockIdx.x;\n"
+                                   : StrCat("  const unsigned block = blockIdx.x - ", first, ";\n");
     if (one) {
       body = define + part.body;
       break;
     }
-    if (g + 1 < groups.size()) body += StrCat("  if (blockIdx.x < ", merged.call.grid[0], ") {\n");
-    else body += "  {\n";
+    if (g + 1 < groups.size())
+      body += StrCat("  if (blockIdx.x < ", merged.call.grid[0], ") {\n");
+    else
+      body += "  {\n";
     body += Indent(define, 2);
     // Threads beyond a narrower kernel's end are done: barriers do not count them.
     if (block < merged.call.block) body += StrCat("    if (threadIdx.x >= ", block, ") return;\n");
     body += Indent(part.body, 2) + "    return;\n  }\n";
   }
-  const std::string head = one ? texts[0].head : StrCat("extern \"C\" __global__ void __launch_bounds__(", merged.call.block, ") ");
-  return StrCat(before, "struct ", kKernelName, "_table { void* p[", merged.call.args.size(), "]; };\n", head, kKernelName,
-                "(const __grid_constant__ ", kKernelName, "_table t) {\n", begins ? kBegin : "", body, "}\n");
+  const std::string head =
+      one ? texts[0].head
+          : StrCat("extern \"C\" __global__ void __launch_bounds__(", merged.call.block, ") ");
+  return StrCat(before, "struct ", kKernelName, "_table { void* p[", merged.call.args.size(),
+                "]; };\n", head, kKernelName, "(const __grid_constant__ ", kKernelName,
+                "_table t) {\n", begins ? kBegin : "", body, "}\n");
 }
 
 std::string CppBody(const std::string& body, const Table& t, size_t calls) {
@@ -165,11 +178,13 @@ std::string CppBody(const std::string& body, const Table& t, size_t calls) {
   // Threads go from call to call without waiting for each other.
   const bool threads = text.inner.find(kParallel) != std::string::npos;
   std::string args;
-  for (size_t i = 0; i < t.shared.size(); ++i) args += StrCat(i == 0 ? "" : ", ", Entry(t, "table", i));
+  for (size_t i = 0; i < t.shared.size(); ++i)
+    args += StrCat(i == 0 ? "" : ", ", Entry(t, "table", i));
   return StrCat("static void ", kKernelName, "_one(", text.parameters, ") {\n",
-                Replaced(text.inner, kParallel, "#pragma omp for nowait"), "}\nextern \"C\" void ", kKernelName,
-                "(void* const* table) {\n", threads ? "#pragma omp parallel\n" : "", "  for (int m = 0; m < ", calls,
-                "; ++m) {\n    void* const args[] = {", args, "};\n    ", kKernelName, "_one(args);\n  }\n}\n");
+                Replaced(text.inner, kParallel, "#pragma omp for nowait"), "}\nextern \"C\" void ",
+                kKernelName, "(void* const* table) {\n", threads ? "#pragma omp parallel\n" : "",
+                "  for (int m = 0; m < ", calls, "; ++m) {\n    void* const args[] = {", args,
+                "};\n    ", kKernelName, "_one(args);\n  }\n}\n");
 }
 
 }  // namespace
@@ -186,14 +201,18 @@ MergeNeeds NeedsOf(const std::string& body, Language language, const KernelCall&
   }
   // A second parallel loop would need the first one's results.
   needs.merges = language == Language::kCuda || Count(body, "#pragma omp parallel") <= 1;
-  needs.mixes = language == Language::kCuda && call.block <= kMixedBlock && body.find("__shared__") == body.npos &&
-                body.find("st_add_columns") == body.npos;
-  for (size_t at = 0; (at = body.find(kColumns, at)) != body.npos;) {  // "st_fold_columns<op, P, V>("
+  needs.mixes = language == Language::kCuda && call.block <= kMixedBlock &&
+                body.find("__shared__") == body.npos && body.find("st_add_columns") == body.npos;
+  for (size_t at = 0;
+       (at = body.find(kColumns, at)) != body.npos;) {  // "st_fold_columns<op, P, V>("
     at += kColumns.size();
     const std::string arguments = body.substr(at, body.find(">(", at) - at);
     const size_t v = arguments.rfind(", "), p = arguments.rfind(", ", v - 1);
-    const int width = arguments.find("double") != arguments.npos || arguments.find("long") != arguments.npos ? 8 : 4;
-    needs.shared[arguments] = int64_t{8} * std::stoi(arguments.substr(p + 2)) * std::stoi(arguments.substr(v + 2)) * width;
+    const int width =
+        arguments.find("double") != arguments.npos || arguments.find("long") != arguments.npos ? 8
+                                                                                               : 4;
+    needs.shared[arguments] = int64_t{8} * std::stoi(arguments.substr(p + 2)) *
+                              std::stoi(arguments.substr(v + 2)) * width;
   }
   return needs;
 }

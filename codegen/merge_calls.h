@@ -1,14 +1,14 @@
-// Horizontal fusion: several calls, on buffers that have nothing to do with each other, become one call
-// of a kernel whose blocks find what to do and their buffers in a table. Every block computes what it
-// did before, so that no bit changes; what goes are launches and half-empty waves.
+// Horizontal fusion: several calls, on buffers that have nothing to do with each other, become one
+// call of a kernel whose blocks find what to do and their buffers in a table. Every block computes
+// what it did before, so that no bit changes; what goes are launches and half-empty waves.
 #pragma once
+
+#include "codegen/plan.h"
 
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "codegen/plan.h"
 
 namespace stator {
 
@@ -23,7 +23,8 @@ struct MergeNeeds {
 };
 MergeNeeds NeedsOf(const std::string& body, Language language, const KernelCall& call);
 
-inline constexpr int64_t kMixedShared = 32 << 10;  // bytes of static shared memory of a mixed kernel
+inline constexpr int64_t kMixedShared = 32
+                                        << 10;  // bytes of static shared memory of a mixed kernel
 
 struct SameCalls {
   std::string body;  // the text of the kernel that all `calls` call

@@ -1,8 +1,8 @@
 #include "codegen/placed_vectors.h"
 
-#include <cctype>
-
 #include "ir/base/str.h"
+
+#include <cctype>
 
 namespace stator {
 
@@ -17,14 +17,18 @@ template <typename Fn>
 void PlacedVectors::ForEach(const std::string& row, const Fn& fn) const {
   int64_t offset[2] = {0, 0};
   for (const auto& p : emitter_.placed_vectors()) {
-    fn(p, StrCat("st_place<", p.type, ", ", vectors_, ">(", p.alike ? "st_shared" : row, " + ", offset[p.alike], ", e)"));
+    fn(p, StrCat("st_place<", p.type, ", ", vectors_, ">(", p.alike ? "st_shared" : row, " + ",
+                 offset[p.alike], ", e)"));
     offset[p.alike] += RowBytes(p.bytes);
   }
 }
 
-std::string PlacedVectors::Place(const ElementEmitter::PlacedVector& vector, const std::string& row) const {
+std::string PlacedVectors::Place(const ElementEmitter::PlacedVector& vector,
+                                 const std::string& row) const {
   std::string out;
-  ForEach(row, [&](const auto& p, const std::string& place) { out = p.name == vector.name ? place : out; });
+  ForEach(row, [&](const auto& p, const std::string& place) {
+    out = p.name == vector.name ? place : out;
+  });
   return out;
 }
 
@@ -45,7 +49,9 @@ std::string PlacedVectors::Reads(const std::string& text, const std::string& row
 }
 
 bool Mentions(const std::string& text, const std::string& name) {
-  const auto is_word = [&](size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_'); };
+  const auto is_word = [&](size_t i) {
+    return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+  };
   for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += name.size()) {
     if ((at == 0 || !is_word(at - 1)) && !is_word(at + name.size())) return true;
   }

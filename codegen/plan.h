@@ -2,15 +2,15 @@
 // programs over it, kernels as source and binary. It knows nothing of graphs.
 #pragma once
 
+#include "ir/space.h"
+#include "ir/target.h"
+#include "ir/type.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
 #include <variant>
 #include <vector>
-
-#include "ir/space.h"
-#include "ir/target.h"
-#include "ir/type.h"
 
 namespace stator {
 
@@ -29,9 +29,10 @@ struct TensorRef {
   explicit operator bool() const { return static_cast<bool>(buffer); }
 };
 
-// How a kernel's bulk copies see an operand: a box of `box` elements, one extent an axis, at any place of
-// `tensor`, whose strides need not fall; what lies outside reads as zero. In shared memory boxes are rows of
-// 128 bytes, swizzled. The loader makes a tensor map of it, which the kernel takes by value.
+// How a kernel's bulk copies see an operand: a box of `box` elements, one extent an axis, at any
+// place of `tensor`, whose strides need not fall; what lies outside reads as zero. In shared memory
+// boxes are rows of 128 bytes, swizzled. The loader makes a tensor map of it, which the kernel
+// takes by value.
 struct TileMap {
   TensorRef tensor;
   Dims box;
@@ -40,12 +41,12 @@ struct TileMap {
 // A generated kernel. On a CPU: `void name(void* const* args)`, its own loops and threads. On a
 // GPU: `name(maps..., args...)`, one pointer an argument, sizes baked in.
 struct KernelCall {
-  int kernel = 0;               // index into Plan::kernels
+  int kernel = 0;  // index into Plan::kernels
   std::vector<BufferRef> args;
   int64_t grid[3] = {1, 1, 1};  // blocks
   int block = 1;                // threads
   int shared_bytes = 0;         // dynamic shared memory
-  bool table = false;           // on a GPU: all pointers are one argument, an array of them by value
+  bool table = false;  // on a GPU: all pointers are one argument, an array of them by value
   std::vector<TileMap> maps{};  // on a GPU of sm_90 and later
   int cluster = 1;              // blocks that run together, as the kernel was compiled
   bool persistent = false;      // blocks take turns: the loader launches no more than run at once
@@ -68,16 +69,16 @@ struct MatMulCall {
 struct AttentionCall {
   bool backward = false;
   TensorRef q, k, v, bias, q_segments, k_segments, key_lengths, seed, step;
-  TensorRef out, lse;               // results of forward, operands of backward
+  TensorRef out, lse;  // results of forward, operands of backward
   TensorRef dout, dlse, dq, dk, dv, dbias;
   bool causal = false;
-  int64_t window = 0;               // 0: none
-  double scale = 1;                 // resolved: never 0
+  int64_t window = 0;  // 0: none
+  double scale = 1;    // resolved: never 0
   int64_t q_offset = 0;
   double dropout = 0;
   int64_t stream = 0;
   bool deterministic = true;
-  int64_t batch_chunk = 0;          // batch entries a library call takes at once; 0: all
+  int64_t batch_chunk = 0;  // batch entries a library call takes at once; 0: all
   BufferRef workspace;
   int64_t workspace_bytes = 0;
 };
@@ -114,13 +115,13 @@ using StepWork = std::variant<KernelCall, MatMulCall, AttentionCall, SortCall, S
                               FillCall, CopyCall>;
 
 struct PlanStep {
-  std::string name;        // op or region: "matmul", "layer_norm+add"
-  std::string scope;       // "h.3/mlp/up"
+  std::string name;   // op or region: "matmul", "layer_norm+add"
+  std::string scope;  // "h.3/mlp/up"
   StepWork work;
   int stream = 0;
   std::vector<int> waits;  // earlier steps on other streams that must have finished
   double flops = 0;
-  double bytes = 0;        // read and written at least, by the IR
+  double bytes = 0;  // read and written at least, by the IR
 };
 
 struct PlanInput {
@@ -156,11 +157,16 @@ struct StateEntry {
   std::string init;
   bool trainable = false;
   bool derived = false;  // rebuilt from others (program "derive"); absent from checkpoints
-  // f32, of which memory has the bf16s (ir/dtype.h: HighHalf) and, from LowHalves on, the low 16 bits.
+  // f32, of which memory has the bf16s (ir/dtype.h: HighHalf) and, from LowHalves on, the low 16
+  // bits.
   bool halves = false;
 
-  int64_t LowHalves() const { return AlignBuffer(2 * type.NumElements()); }  // bytes behind `offset`
-  int64_t StoredBytes() const { return halves ? LowHalves() + 2 * type.NumElements() : type.Bytes(); }
+  int64_t LowHalves() const {
+    return AlignBuffer(2 * type.NumElements());
+  }  // bytes behind `offset`
+  int64_t StoredBytes() const {
+    return halves ? LowHalves() + 2 * type.NumElements() : type.Bytes();
+  }
 };
 
 enum class Language : int { kCpp, kCuda };
@@ -181,7 +187,7 @@ struct Kernel {
 struct Plan {
   std::string name;
   DeviceKind device = DeviceKind::kCpu;
-  std::string target;  // "cpu-avx512", "sm_90"
+  std::string target;                              // "cpu-avx512", "sm_90"
   std::map<std::string, std::string> fingerprint;  // library versions it was made with
   std::vector<StateEntry> states;
   int64_t state_bytes = 0;
@@ -208,7 +214,8 @@ Plan LoadPlan(const std::string& path);
 
 // Text for people: `stator plan`'s listing, steps with sizes, the arena to the byte.
 std::string DescribePlan(const Plan& plan, bool steps);
-// "kernel k_add_mul, 3 buffers", "matmul f32[4,8] x f32[8,2] -> f32[4,2]": a step's work, in a phrase.
+// "kernel k_add_mul, 3 buffers", "matmul f32[4,8] x f32[8,2] -> f32[4,2]": a step's work, in a
+// phrase.
 std::string DescribeWork(const Plan& plan, const PlanStep& step);
 
 }  // namespace stator

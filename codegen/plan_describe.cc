@@ -1,10 +1,10 @@
 // A plan as text for people: what memory it takes, to the byte, and what it does.
+#include "codegen/plan.h"
+#include "ir/base/str.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <set>
-
-#include "codegen/plan.h"
-#include "ir/base/str.h"
 
 namespace stator {
 namespace {
@@ -33,7 +33,8 @@ std::string BinarySize(double bytes) {
 }
 
 std::string Operations(double flops) {
-  static constexpr const char* kUnits[] = {"flop", "kflop", "Mflop", "Gflop", "Tflop", "Pflop", nullptr};
+  static constexpr const char* kUnits[] = {"flop",  "kflop", "Mflop", "Gflop",
+                                           "Tflop", "Pflop", nullptr};
   return Scaled(flops, 1000, kUnits);
 }
 
@@ -48,11 +49,12 @@ std::string Right(const std::string& text, size_t width) {
 
 std::string SizeLine(const std::string& what, int64_t bytes, const std::string& more) {
   return StrCat("  ", Left(what, 20), Right(Grouped(bytes), 18), " bytes  ",
-                Right(BinarySize(static_cast<double>(bytes)), 10), more.empty() ? "" : "  " + more, "\n");
+                Right(BinarySize(static_cast<double>(bytes)), 10), more.empty() ? "" : "  " + more,
+                "\n");
 }
 
-constexpr const char* kWorkNames[] = {"kernel", "matmul", "attention", "sort", "segment_sum", "fill",
-                                      "copy"};
+constexpr const char* kWorkNames[] = {"kernel",      "matmul", "attention", "sort",
+                                      "segment_sum", "fill",   "copy"};
 static_assert(std::variant_size_v<StepWork> == std::size(kWorkNames));
 
 std::string Counted(size_t n, const std::string& noun) {
@@ -71,12 +73,13 @@ struct Detail {
                   c.c ? " + c" : "", c.epilogue == Epilogue::kNone ? "" : " with epilogue");
   }
   std::string operator()(const AttentionCall& c) const {
-    return StrCat(c.backward ? "backward " : "", c.q.type.ToString(), ", keys ", c.k.type.ToString(),
-                  c.causal ? ", causal" : "", c.bias ? ", bias" : "");
+    return StrCat(c.backward ? "backward " : "", c.q.type.ToString(), ", keys ",
+                  c.k.type.ToString(), c.causal ? ", causal" : "", c.bias ? ", bias" : "");
   }
   std::string operator()(const SortCall& c) const { return c.keys.type.ToString(); }
   std::string operator()(const SegmentSumCall& c) const {
-    return StrCat(c.updates.type.ToString(), " -> ", c.out.type.ToString(), c.accumulate ? " + out" : "");
+    return StrCat(c.updates.type.ToString(), " -> ", c.out.type.ToString(),
+                  c.accumulate ? " + out" : "");
   }
   std::string operator()(const FillCall& c) const { return StrCat(Grouped(c.bytes), " bytes"); }
   std::string operator()(const CopyCall& c) const { return StrCat(Grouped(c.bytes), " bytes"); }
@@ -108,8 +111,8 @@ std::string DescribeSteps(const Plan& plan, const Program& program) {
     scope_width = std::max(scope_width, std::min<size_t>(s.scope.size(), 32));
   }
   std::string out = StrCat("    ", Right("#", 5), "  ", Left("name", name_width), "  ",
-                           Left("scope", scope_width), "  ", Right("work", 12), "  ", Right("memory", 12),
-                           "  what\n");
+                           Left("scope", scope_width), "  ", Right("work", 12), "  ",
+                           Right("memory", 12), "  what\n");
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const PlanStep& s = program.steps[i];
     out += StrCat("    ", Right(std::to_string(i), 5), "  ", Left(s.name, name_width), "  ",
@@ -131,8 +134,7 @@ std::string DescribeProgram(const Plan& plan, const Program& program, bool steps
   for (size_t k = 0; k < counts.size(); ++k) {
     if (counts[k] > 0) parts.push_back(StrCat(counts[k], " ", kWorkNames[k]));
   }
-  std::string out = StrCat("\nprogram ", program.name, ": ",
-                           Counted(program.steps.size(), "step"),
+  std::string out = StrCat("\nprogram ", program.name, ": ", Counted(program.steps.size(), "step"),
                            parts.empty() ? "" : StrCat(" (", Join(parts, ", "), ")"), ", ",
                            Operations(flops), ", ", BinarySize(bytes), " read and written\n");
   for (const PlanInput& i : program.inputs) {

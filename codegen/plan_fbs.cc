@@ -2,10 +2,10 @@
 // Write makes the file's form, Read ours.
 #include "codegen/plan_fbs.h"
 
+#include "ir/base/error.h"
+
 #include <algorithm>
 #include <memory>
-
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {
@@ -14,7 +14,9 @@ fbs::Buffer Write(const BufferRef& b) { return {static_cast<int>(b.space), b.off
 
 BufferRef Read(const fbs::Buffer& b) { return {static_cast<Space>(b.space()), b.offset()}; }
 
-BufferRef Read(const std::unique_ptr<fbs::Buffer>& b) { return b == nullptr ? BufferRef{} : Read(*b); }
+BufferRef Read(const std::unique_ptr<fbs::Buffer>& b) {
+  return b == nullptr ? BufferRef{} : Read(*b);
+}
 
 std::unique_ptr<fbs::Buffer> WritePtr(const BufferRef& b) {
   return std::make_unique<fbs::Buffer>(Write(b));
@@ -26,7 +28,8 @@ DType ReadDType(const std::string& name) {
   return *dtype;
 }
 
-std::unique_ptr<fbs::TensorT> Write(const BufferRef& buffer, const Type& type, const Dims& strides) {
+std::unique_ptr<fbs::TensorT> Write(const BufferRef& buffer, const Type& type,
+                                    const Dims& strides) {
   auto out = std::make_unique<fbs::TensorT>();
   out->buffer = WritePtr(buffer);
   out->dtype = Name(type.dtype);
@@ -85,16 +88,21 @@ fbs::MatMulCallT Write(const MatMulCall& call) {
 }
 
 MatMulCall Read(const fbs::MatMulCallT& call) {
-  return {.a = Read(call.a), .b = Read(call.b), .d = Read(call.d), .c = Read(call.c),
-          .bias = Read(call.bias), .aux = Read(call.aux),
-          .epilogue = static_cast<Epilogue>(call.epilogue), .tuning_key = call.tuning_key};
+  return {.a = Read(call.a),
+          .b = Read(call.b),
+          .d = Read(call.d),
+          .c = Read(call.c),
+          .bias = Read(call.bias),
+          .aux = Read(call.aux),
+          .epilogue = static_cast<Epilogue>(call.epilogue),
+          .tuning_key = call.tuning_key};
 }
 
 template <typename Call, typename Tensor>
 std::vector<Tensor*> AttentionTensors(Call& c) {
-  return {&c.q,   &c.k,   &c.v,    &c.bias, &c.q_segments, &c.k_segments, &c.key_lengths, &c.seed,
-          &c.step, &c.out, &c.lse, &c.dout, &c.dlse,       &c.dq,         &c.dk,          &c.dv,
-          &c.dbias};
+  return {&c.q,           &c.k,    &c.v,    &c.bias, &c.q_segments, &c.k_segments,
+          &c.key_lengths, &c.seed, &c.step, &c.out,  &c.lse,        &c.dout,
+          &c.dlse,        &c.dq,   &c.dk,   &c.dv,   &c.dbias};
 }
 
 fbs::AttentionCallT Write(const AttentionCall& call) {
@@ -136,8 +144,8 @@ fbs::SortCallT Write(const SortCall& call) {
 }
 
 SortCall Read(const fbs::SortCallT& call) {
-  return {Read(call.keys), Read(call.values), Read(call.indices), call.descending,
-          Read(call.workspace), call.workspace_bytes};
+  return {Read(call.keys), Read(call.values),    Read(call.indices),
+          call.descending, Read(call.workspace), call.workspace_bytes};
 }
 
 fbs::SegmentSumCallT Write(const SegmentSumCall& call) {
@@ -149,8 +157,8 @@ fbs::SegmentSumCallT Write(const SegmentSumCall& call) {
 }
 
 SegmentSumCall Read(const fbs::SegmentSumCallT& call) {
-  return {Read(call.updates), Read(call.indices), Read(call.out), Read(call.workspace),
-          call.workspace_bytes, call.accumulate};
+  return {Read(call.updates),   Read(call.indices),   Read(call.out),
+          Read(call.workspace), call.workspace_bytes, call.accumulate};
 }
 
 fbs::FillCallT Write(const FillCall& call) {
@@ -190,7 +198,8 @@ StepWork ReadWork(const fbs::WorkUnion& work) {
 }
 
 PlanStep Read(const fbs::StepT& step) {
-  return {step.name, step.scope, ReadWork(step.work), step.stream, step.waits, step.flops, step.bytes};
+  return {step.name,  step.scope, ReadWork(step.work), step.stream,
+          step.waits, step.flops, step.bytes};
 }
 
 std::unique_ptr<fbs::ProgramT> Write(const Program& program) {
@@ -236,8 +245,11 @@ std::unique_ptr<fbs::StateT> Write(const StateEntry& state) {
 }
 
 StateEntry Read(const fbs::StateT& s) {
-  return {s.name, {ReadDType(s.dtype), s.shape}, s.offset, s.role, s.group, s.init, s.trainable,
-          s.derived, s.halves};
+  return {s.name,      {ReadDType(s.dtype), s.shape},
+          s.offset,    s.role,
+          s.group,     s.init,
+          s.trainable, s.derived,
+          s.halves};
 }
 
 }  // namespace
@@ -252,7 +264,8 @@ fbs::PlanT ToFileForm(const Plan& plan) {
     out.fingerprint.push_back(std::move(f));
   }
   for (const StateEntry& state : plan.states) out.states.push_back(Write(state));
-  out.state_bytes = plan.state_bytes, out.arena_bytes = plan.arena_bytes, out.io_bytes = plan.io_bytes;
+  out.state_bytes = plan.state_bytes, out.arena_bytes = plan.arena_bytes,
+  out.io_bytes = plan.io_bytes;
   for (const KernelModule& module : plan.modules) {
     auto m = std::make_unique<fbs::ModuleT>();
     m->language = static_cast<int>(module.language), m->source = module.source, m->key = module.key;
@@ -279,13 +292,16 @@ Plan FromFileForm(const fbs::PlanT& plan) {
   out.device = static_cast<DeviceKind>(plan.device);
   for (const auto& f : plan.fingerprint) out.fingerprint[f->key] = f->value;
   for (const auto& state : plan.states) out.states.push_back(Read(*state));
-  out.state_bytes = plan.state_bytes, out.arena_bytes = plan.arena_bytes, out.io_bytes = plan.io_bytes;
+  out.state_bytes = plan.state_bytes, out.arena_bytes = plan.arena_bytes,
+  out.io_bytes = plan.io_bytes;
   for (const auto& m : plan.modules) {
     if (m->language != static_cast<int>(Language::kCpp) &&
         m->language != static_cast<int>(Language::kCuda)) {
       Fail(ErrorCode::kParse, "there is no language ", m->language);
     }
-    out.modules.push_back({static_cast<Language>(m->language), m->source, m->key,
+    out.modules.push_back({static_cast<Language>(m->language),
+                           m->source,
+                           m->key,
                            {m->binary.begin(), m->binary.end()}});
   }
   for (const auto& k : plan.kernels) out.kernels.push_back({k->name, k->module_index});

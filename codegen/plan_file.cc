@@ -1,5 +1,8 @@
-// Plans as files: a flatbuffer (codegen/plan.fbs) followed by eight bytes, the hash of what is before
-// them, so that a damaged file is told from one that was made wrong.
+// Plans as files: a flatbuffer (codegen/plan.fbs) followed by eight bytes, the hash of what is
+// before them, so that a damaged file is told from one that was made wrong.
+#include "codegen/plan_fbs.h"
+#include "ir/base/error.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,9 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-
-#include "codegen/plan_fbs.h"
-#include "ir/base/error.h"
 
 namespace stator {
 namespace {

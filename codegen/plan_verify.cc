@@ -1,10 +1,10 @@
 // VerifyPlan: what the runtime relies on without looking again. A plan may come from a file, so
 // every index and extent is checked before anything follows it.
-#include <algorithm>
-#include <set>
-
 #include "codegen/plan.h"
 #include "ir/base/error.h"
+
+#include <algorithm>
+#include <set>
 
 namespace stator {
 namespace {
@@ -50,7 +50,9 @@ class Verifier {
   }
 
   static bool IsIdentifier(const std::string& name) {
-    const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
+    const auto letter = [](char c) {
+      return std::isalpha(static_cast<unsigned char>(c)) || c == '_';
+    };
     const auto inside = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
     return !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), inside);
   }
@@ -72,8 +74,9 @@ class Verifier {
 
   Extent CheckRange(const char* what, const BufferRef& buffer, int64_t bytes) const {
     const int64_t size = SizeOf(buffer.space);
-    Check(bytes >= 0 && buffer.offset >= 0 && buffer.offset <= size && bytes <= size - buffer.offset,
-          what, " is outside its space: ", bytes, " bytes at ", buffer.offset, " of ", size);
+    Check(
+        bytes >= 0 && buffer.offset >= 0 && buffer.offset <= size && bytes <= size - buffer.offset,
+        what, " is outside its space: ", bytes, " bytes at ", buffer.offset, " of ", size);
     return {buffer.space, buffer.offset, buffer.offset + bytes};
   }
 
@@ -122,7 +125,8 @@ class Verifier {
     for (const StateEntry& state : plan_.states) {
       where_ = "state " + state.name;
       Check(names.insert(state.name).second, "appears twice");
-      Check(!state.halves || state.type.dtype == DType::kF32, "is ", state.type.ToString(), " in halves");
+      Check(!state.halves || state.type.dtype == DType::kF32, "is ", state.type.ToString(),
+            " in halves");
       Extent e = CheckBuffer("it", state.type, {Space::kState, state.offset});
       if (state.halves) e = CheckRange("it", {Space::kState, state.offset}, state.StoredBytes());
       if (e.end > e.begin) extents.emplace_back(e, state.name);
@@ -180,10 +184,11 @@ class Verifier {
     for (const int64_t g : call.grid) Check(g >= 0 && g <= 0x7fffffff, "has a grid of ", g);
     Check(call.block >= 0 && call.block <= 1024 && call.shared_bytes >= 0, "has a block of ",
           call.block, " threads, ", call.shared_bytes, " shared bytes");
-    Check(!call.table || call.args.size() * 8 <= 32764, "has a table of ", call.args.size(), " buffers");
+    Check(!call.table || call.args.size() * 8 <= 32764, "has a table of ", call.args.size(),
+          " buffers");
     for (const TileMap& map : call.maps) Verify(map);
-    Check(call.cluster >= 1 && call.cluster <= 16 && call.grid[0] % call.cluster == 0, "has clusters of ",
-          call.cluster, " blocks in a grid of ", call.grid[0]);
+    Check(call.cluster >= 1 && call.cluster <= 16 && call.grid[0] % call.cluster == 0,
+          "has clusters of ", call.cluster, " blocks in a grid of ", call.grid[0]);
   }
 
   // What a tensor map can say (CUDA driver API, cuTensorMapEncodeTiled), with rows of 128 bytes.
@@ -192,12 +197,14 @@ class Verifier {
     const Dims &shape = map.tensor.type.shape, &strides = map.tensor.strides;
     const int64_t width = ByteWidth(map.tensor.type.dtype);
     const size_t rank = shape.size();
-    Check(rank >= 2 && rank <= 5 && map.box.size() == rank, "a tile map has ", rank, " axes, its box ", map.box.size());
-    Check(map.tensor.buffer.offset % 16 == 0 && strides[rank - 1] == 1 && map.box[rank - 1] * width == 128,
+    Check(rank >= 2 && rank <= 5 && map.box.size() == rank, "a tile map has ", rank,
+          " axes, its box ", map.box.size());
+    Check(map.tensor.buffer.offset % 16 == 0 && strides[rank - 1] == 1 &&
+              map.box[rank - 1] * width == 128,
           "a tile map's rows are not of 128 bytes");
     for (size_t i = 0; i < rank; ++i) {
-      Check(shape[i] >= 1 && shape[i] <= 0xffffffff && map.box[i] >= 1 && map.box[i] <= 256, "a tile map has boxes of ",
-            map.box, " in ", shape);
+      Check(shape[i] >= 1 && shape[i] <= 0xffffffff && map.box[i] >= 1 && map.box[i] <= 256,
+            "a tile map has boxes of ", map.box, " in ", shape);
       Check(i + 1 == rank || strides[i] * width % 16 == 0, "a tile map has strides ", strides);
     }
   }
@@ -285,9 +292,11 @@ void Verifier::Verify(const AttentionCall& call) const {
   CheckTensor("q", call.q);
   CheckTensor("k", call.k);
   const Dims &q = call.q.type.shape, &k = call.k.type.shape;
-  Check(q.size() == 4 && k.size() == 4 && k[0] == q[0] && k[3] == q[3] && k[2] > 0 && q[2] % k[2] == 0,
+  Check(q.size() == 4 && k.size() == 4 && k[0] == q[0] && k[3] == q[3] && k[2] > 0 &&
+            q[2] % k[2] == 0,
         "shapes do not fit: q ", q, ", k ", k);
-  const auto check = [&](const char* what, const TensorRef& tensor, bool required, const Dims& shape) {
+  const auto check = [&](const char* what, const TensorRef& tensor, bool required,
+                         const Dims& shape) {
     if (!tensor && !required) return;
     CheckTensor(what, tensor);
     Check(tensor.type.shape == shape, what, " is ", tensor.type.shape, ", should be ", shape);
@@ -319,8 +328,8 @@ void Verifier::Verify(const AttentionCall& call) const {
   if (call.dropout > 0) {
     CheckTensor("seed", call.seed);
     CheckTensor("step", call.step);
-    Check(call.seed.type.NumElements() == 2 && call.step.type.NumElements() == 1,
-          "seed is ", call.seed.type.ToString(), ", step ", call.step.type.ToString());
+    Check(call.seed.type.NumElements() == 2 && call.step.type.NumElements() == 1, "seed is ",
+          call.seed.type.ToString(), ", step ", call.step.type.ToString());
   }
   if (call.workspace) CheckRange("workspace", call.workspace, call.workspace_bytes);
 }

@@ -229,8 +229,10 @@ ST_FN bool st_highest(bool) { return true; }
 }  // namespace
 
 const std::string& Prelude(Language language) {
-  static const std::string kCpp = std::string(kCppHead) + kCppHalf + kLimits + kShared + kLogSumExp + kCppTail;
-  static const std::string kCuda = std::string(kCudaHead) + kLimits + kShared + kLogSumExp + kCudaTail;
+  static const std::string kCpp =
+      std::string(kCppHead) + kCppHalf + kLimits + kShared + kLogSumExp + kCppTail;
+  static const std::string kCuda =
+      std::string(kCudaHead) + kLimits + kShared + kLogSumExp + kCudaTail;
   return language == Language::kCpp ? kCpp : kCuda;
 }
 

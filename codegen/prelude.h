@@ -2,9 +2,9 @@
 // language's helpers (ir/ops/elementwise.cc lists their semantics), lane folds.
 #pragma once
 
-#include <string>
-
 #include "codegen/plan.h"
+
+#include <string>
 
 namespace stator {
 

@@ -1,4 +1,5 @@
-// What CUDA alone needs: its types and functions, vectors of 16 bytes, folds by shuffles, copies ahead.
+// What CUDA alone needs: its types and functions, vectors of 16 bytes, folds by shuffles, copies
+// ahead.
 #include "codegen/prelude_text.h"
 
 namespace stator {

@@ -1,4 +1,5 @@
-// The parts of the preludes that belong to one language; prelude.cc puts them around what both share.
+// The parts of the preludes that belong to one language; prelude.cc puts them around what both
+// share.
 #pragma once
 
 namespace stator {

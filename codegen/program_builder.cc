@@ -1,10 +1,5 @@
 #include "codegen/program_builder.h"
 
-#include <algorithm>
-#include <cmath>
-#include <set>
-#include <utility>
-
 #include "codegen/merge_calls.h"
 #include "codegen/prelude.h"
 #include "ir/base/error.h"
@@ -12,11 +7,16 @@
 #include "ir/storage.h"
 #include "ir/views.h"
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
 namespace stator {
 namespace {
 
-// Of different kernels in one launch, at most: what moves more takes longer than a launch, and is better
-// off with registers and threads of its own.
+// Of different kernels in one launch, at most: what moves more takes longer than a launch, and is
+// better off with registers and threads of its own.
 constexpr double kMixedBytes = 32 << 20;
 
 // Of what a kernel may touch of an argument.
@@ -51,15 +51,16 @@ void PlanBuilder::AddStates(const Graph& graph) {
   for (const Param& p : graph.states()) {
     const OpView op = p.node->view();
     const bool half = !op.Str("half_of").empty();
-    StateEntry entry{EntryName(p), p.node->type(), plan_.state_bytes, op.Str("role"), op.Str("group"),
-                     op.Str("init"), op.Bool("trainable"), op.Bool("derived"), half};
+    StateEntry entry{EntryName(p),         p.node->type(),     plan_.state_bytes,
+                     op.Str("role"),       op.Str("group"),    op.Str("init"),
+                     op.Bool("trainable"), op.Bool("derived"), half};
     if (half) entry.type.dtype = DType::kF32;
     const auto [it, fresh] = state_index_.emplace(entry.name, plan_.states.size());
     if (!fresh) {
       const StateEntry& known = plan_.states[it->second];
       if (known.type != entry.type || known.halves != half) {
-        Fail(ErrorCode::kInvalidArgument, "state ", entry.name, " is ", FormOf(known), " in one program and ",
-             FormOf(entry), " in ", graph.name());
+        Fail(ErrorCode::kInvalidArgument, "state ", entry.name, " is ", FormOf(known),
+             " in one program and ", FormOf(entry), " in ", graph.name());
       }
       continue;
     }
@@ -105,7 +106,8 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph, size
     const std::string output = o.name.empty() ? StrCat("result", program_->outputs.size()) : o.name;
     program_->outputs.push_back({output, o.value.type(), {Space::kIo, AddIo(o.value.type())}});
     // What the arena would hold to the end is computed where it is read.
-    if (StorageOf(o.value).space == Space::kArena) outputs_.emplace(o.value, program_->outputs.back().buffer);
+    if (StorageOf(o.value).space == Space::kArena)
+      outputs_.emplace(o.value, program_->outputs.back().buffer);
   }
 }
 
@@ -145,7 +147,8 @@ PlanStep& PlanBuilder::AddStep(std::span<Node* const> nodes, StepWork work) {
         std::find(ops.begin(), ops.end(), n->op().name) == ops.end()) {
       ops.push_back(n->op().name);
     }
-    step.flops += n->op().flops ? n->op().flops(n->view()) : static_cast<double>(n->type().NumElements());
+    step.flops +=
+        n->op().flops ? n->op().flops(n->view()) : static_cast<double>(n->type().NumElements());
   }
   step.name = ops.empty() ? "copy" : Join(ops, "+");
   step.scope = nodes.back()->scope();
@@ -171,7 +174,8 @@ void PlanBuilder::NoteValues(std::span<Node* const> nodes) {
   }
 }
 
-int PlanBuilder::KernelIndex(const std::string& name, const std::string& body, const std::string& helpers) {
+int PlanBuilder::KernelIndex(const std::string& name, const std::string& body,
+                             const std::string& helpers) {
   const auto known = kernel_by_body_.find(body);
   if (known != kernel_by_body_.end()) return known->second;
   std::string symbol = "k_";
@@ -201,7 +205,8 @@ void PlanBuilder::AddKernel(std::span<Node* const> nodes, const EmittedKernel& k
   }
   call.grid[0] = kernel.grid;
   call.block = kernel.block;
-  call.shared_bytes = kernel.shared_bytes, call.cluster = kernel.cluster, call.persistent = kernel.persistent;
+  call.shared_bytes = kernel.shared_bytes, call.cluster = kernel.cluster,
+  call.persistent = kernel.persistent;
   PlanStep& step = AddStep(nodes, std::move(call));
   step.bytes = bytes;
   std::get<KernelCall>(step.work).kernel = KernelIndex(step.name, kernel.body, kernel.helpers);
@@ -220,7 +225,8 @@ bool PlanBuilder::AreUnrelated(size_t a, size_t b) const {
       const Argument &of_a = arguments_[a][i], &of_b = arguments_[b][j];
       if (!of_a.written && !of_b.written) continue;
       const BufferRef &p = x.args[i], &q = y.args[j];
-      if (p.space == q.space && p.offset < q.offset + of_b.bytes && q.offset < p.offset + of_a.bytes) {
+      if (p.space == q.space && p.offset < q.offset + of_b.bytes &&
+          q.offset < p.offset + of_a.bytes) {
         return false;
       }
     }
@@ -245,7 +251,8 @@ PlanStep PlanBuilder::Merged(std::span<const PlanStep> steps) {
     out.bytes += step.bytes;
     // The scopes' common beginning.
     size_t same = 0, end = 0;
-    while (same < std::min(out.scope.size(), step.scope.size()) && out.scope[same] == step.scope[same]) {
+    while (same < std::min(out.scope.size(), step.scope.size()) &&
+           out.scope[same] == step.scope[same]) {
       if (out.scope[same++] == '/') end = same - 1;
     }
     if (same < std::max(out.scope.size(), step.scope.size())) out.scope.resize(end);
@@ -276,7 +283,8 @@ size_t PlanBuilder::EndOfLaunch(size_t first) {
     same = same && call->kernel == std::get<KernelCall>(steps[first].work).kernel;
     mixes = mixes && needs.mixes;
     args += call->args.size(), blocks += call->grid[0], bytes += steps[next].bytes;
-    for (const auto& [helper, size] : needs.shared) shared += helpers.emplace(helper, size).second ? size : 0;
+    for (const auto& [helper, size] : needs.shared)
+      shared += helpers.emplace(helper, size).second ? size : 0;
     if (!needs.merges || args > MostArguments() || blocks > 0x7fffffff) break;
     if (!same && (!mixes || bytes > kMixedBytes || shared > kMixedShared)) break;
     bool unrelated = true;
@@ -313,8 +321,8 @@ void PlanBuilder::MergeSteps() {
   steps = std::move(out);
 }
 
-// A step of another stream begins when all before it on stream 0 have ended; stream 0 waits where the
-// facts say so. What nobody waits for is on stream 0.
+// A step of another stream begins when all before it on stream 0 have ended; stream 0 waits where
+// the facts say so. What nobody waits for is on stream 0.
 void PlanBuilder::SetWaits() {
   std::vector<PlanStep>& steps = program_->steps;
   const int joined = joins_.empty() ? -1 : *std::max_element(joins_.begin(), joins_.end());
@@ -333,8 +341,8 @@ void PlanBuilder::SetWaits() {
 // NVRTC compiles modules in parallel threads; a C++ compiler is called once.
 constexpr size_t kCudaModules = 8;
 
-// The text of the kernels that are called, in the order of their first call; the others go. A kernel
-// joins the module with the least text.
+// The text of the kernels that are called, in the order of their first call; the others go. A
+// kernel joins the module with the least text.
 void PlanBuilder::EmitKernels() {
   std::vector<int> place(bodies_.size(), -1);
   std::vector<Kernel> kernels;
@@ -377,8 +385,8 @@ void PlanBuilder::EmitKernels() {
 
 namespace {
 
-// What the call adds to the product: the other operand of the sum that joins it. A bias is looked at
-// as stored, before it is widened and repeated.
+// What the call adds to the product: the other operand of the sum that joins it. A bias is looked
+// at as stored, before it is widened and repeated.
 Value Addend(std::span<Node* const> nodes, bool stored) {
   for (const Node* n : nodes) {
     if (!n->Is("add") || !n->HasFact(fact::kJoins)) continue;
@@ -412,8 +420,8 @@ void PlanBuilder::AddMatMul(const Node& node, std::span<Node* const> nodes) {
   } else if (epilogue == "accumulate") {
     call.c = TensorOf(Addend(nodes, false));
   }
-  call.tuning_key = StrCat(call.a.type.ToString(), call.a.strides, "x", call.b.type.ToString(), call.b.strides, "->",
-                           call.d.type.ToString());
+  call.tuning_key = StrCat(call.a.type.ToString(), call.a.strides, "x", call.b.type.ToString(),
+                           call.b.strides, "->", call.d.type.ToString());
   double bytes = 0;
   for (const TensorRef* t : {&call.a, &call.b, &call.c, &call.bias, &call.d}) {
     if (*t) bytes += static_cast<double>(t->type.Bytes());
@@ -441,7 +449,8 @@ void PlanBuilder::AddAttention(const Node& node, std::span<Node* const> nodes) {
     return there ? TensorOf(self->result(i)) : TensorRef{};
   };
   if (call.backward) {
-    call.out = named("out"), call.lse = named("lse"), call.dout = named("dout"), call.dlse = named("dlse");
+    call.out = named("out"), call.lse = named("lse"), call.dout = named("dout"),
+    call.dlse = named("dlse");
     call.dq = result(0), call.dk = result(1), call.dv = result(2), call.dbias = result(3);
   } else {
     call.out = result(0);
@@ -471,7 +480,8 @@ void PlanBuilder::AddAttention(const Node& node, std::span<Node* const> nodes) {
 void PlanBuilder::AddSort(const Node& node) {
   if (node.type().NumElements() == 0) return;
   Node* self = const_cast<Node*>(&node);
-  STATOR_CHECK(node.view().Axis("axis") == node.type().rank() - 1, "sorts run along the last axis after lower-views");
+  STATOR_CHECK(node.view().Axis("axis") == node.type().rank() - 1,
+               "sorts run along the last axis after lower-views");
   SortCall call;
   call.keys = TensorOf(node.operand(0));
   if (StorageOf(self->result(0)).space != Space::kNone) call.values = TensorOf(self->result(0));
@@ -504,11 +514,14 @@ void PlanBuilder::AddSegmentSum(const Node& node, std::span<Node* const> nodes) 
     const Value addend = Addend(nodes, false);
     const int64_t size = addend.type().Bytes();
     if (BufferOf(addend) != call.out.buffer) {
-      AddStep(nodes, CopyCall{BufferOf(addend), call.out.buffer, size}).bytes = 2.0 * static_cast<double>(size);
+      AddStep(nodes, CopyCall{BufferOf(addend), call.out.buffer, size}).bytes =
+          2.0 * static_cast<double>(size);
     }
   }
-  const double updates = static_cast<double>(call.updates.type.Bytes()), out = static_cast<double>(call.out.type.Bytes());
-  AddStep(nodes, std::move(call)).bytes = updates + (call.accumulate ? 2 * std::min(updates, out) : out);
+  const double updates = static_cast<double>(call.updates.type.Bytes()),
+               out = static_cast<double>(call.out.type.Bytes());
+  AddStep(nodes, std::move(call)).bytes =
+      updates + (call.accumulate ? 2 * std::min(updates, out) : out);
 }
 
 void PlanBuilder::EndProgram() {
@@ -535,9 +548,11 @@ void PlanBuilder::EndProgram() {
   for (const Node* n : graph_->Nodes()) {
     for (int i = 0; i < n->num_results(); ++i) {
       const Storage s = StorageOf({const_cast<Node*>(n), i});
-      if (s.space == Space::kArena) peak = std::max(peak, s.offset + AlignBuffer(n->type(i).Bytes()));
+      if (s.space == Space::kArena)
+        peak = std::max(peak, s.offset + AlignBuffer(n->type(i).Bytes()));
     }
-    if (const int64_t at = ScratchOffset(*n); at >= 0) peak = std::max(peak, at + AlignBuffer(n->IntFact(fact::kScratch, 0)));
+    if (const int64_t at = ScratchOffset(*n); at >= 0)
+      peak = std::max(peak, at + AlignBuffer(n->IntFact(fact::kScratch, 0)));
   }
   program_->arena_bytes = peak;
   plan_.arena_bytes = std::max(plan_.arena_bytes, peak);
@@ -545,7 +560,8 @@ void PlanBuilder::EndProgram() {
 
 Plan PlanBuilder::Finish() {
   EmitKernels();
-  for (KernelModule& m : plan_.modules) m.key = Hex64(HashBytes(m.source, 1)) + Hex64(HashBytes(m.source, 2));
+  for (KernelModule& m : plan_.modules)
+    m.key = Hex64(HashBytes(m.source, 1)) + Hex64(HashBytes(m.source, 2));
   return std::move(plan_);
 }
 

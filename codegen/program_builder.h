@@ -1,14 +1,14 @@
 // Assembles a Plan: places state and io, resolves values to buffers, shares equal kernels.
 #pragma once
 
+#include "codegen/build_plan.h"
+#include "codegen/emit_region.h"
+#include "codegen/merge_calls.h"
+
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "codegen/build_plan.h"
-#include "codegen/emit_region.h"
-#include "codegen/merge_calls.h"
 
 namespace stator {
 
@@ -26,8 +26,8 @@ class PlanBuilder {
 
   Language language() const { return language_; }
   const CudaLimits& limits() const { return limits_; }
-  // Before a region's step, and where it has nothing to do and gets none: what it waits for is waited for
-  // by the next step then, and who waits for it waits for the step ahead of it.
+  // Before a region's step, and where it has nothing to do and gets none: what it waits for is
+  // waited for by the next step then, and who waits for it waits for the step ahead of it.
   void BeginRegion(std::span<Node* const> nodes);
   void AddKernel(std::span<Node* const> nodes, const EmittedKernel& kernel);
   // With what joins the call: `nodes` is the region.
@@ -39,10 +39,11 @@ class PlanBuilder {
  private:
   BufferRef BufferOf(Value base) const;  // of a value that is no view
   BufferRef StateBuffer(const Param& state) const;
-  TensorRef TensorOf(Value v) const;     // absent for a null value
+  TensorRef TensorOf(Value v) const;  // absent for a null value
   PlanStep& AddStep(std::span<Node* const> nodes, StepWork work);
   void NoteValues(std::span<Node* const> nodes);
-  int KernelIndex(const std::string& name, const std::string& body, const std::string& helpers = "");
+  int KernelIndex(const std::string& name, const std::string& body,
+                  const std::string& helpers = "");
   // Makes one call of neighbours on unrelated buffers that call the same kernel, or little ones.
   void MergeSteps();
   size_t EndOfLaunch(size_t first);
@@ -57,8 +58,8 @@ class PlanBuilder {
   Plan plan_;
   std::map<std::string, int64_t> state_index_;  // name -> entry
   std::map<std::string, int> kernel_by_body_;
-  std::map<int, MergeNeeds> needs_;  // by kernel
-  std::vector<std::string> bodies_;  // by kernel; those that are called at the end become source
+  std::map<int, MergeNeeds> needs_;   // by kernel
+  std::vector<std::string> bodies_;   // by kernel; those that are called at the end become source
   std::vector<std::string> helpers_;  // by kernel; one with helpers has a module of its own
   struct Argument {
     int64_t bytes;
@@ -71,8 +72,8 @@ class PlanBuilder {
   std::map<Value, BufferRef> outputs_;
   std::map<int, int> step_of_region_;
   std::map<int, int> last_step_;  // by stream
-  int wait_ = -1;           // of the next step on stream 0
-  std::vector<int> joins_;  // by step: the one of another stream to wait for, or -1
+  int wait_ = -1;                 // of the next step on stream 0
+  std::vector<int> joins_;        // by step: the one of another stream to wait for, or -1
   bool deterministic_;
   StepValues* values_;
   bool merge_;

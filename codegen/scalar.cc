@@ -1,34 +1,48 @@
 #include "codegen/scalar.h"
 
-#include <cctype>
-#include <cmath>
-
 #include "ir/base/error.h"
 #include "ir/region.h"
+
+#include <cctype>
+#include <cmath>
 
 namespace stator {
 
 std::string ComputeCType(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return "double";
-    case DType::kI64: return "long long";
-    case DType::kI32: return "int";
-    case DType::kU32: return "unsigned";
-    case DType::kU16: return "unsigned short";
-    case DType::kU8: return "unsigned char";
-    case DType::kBool: return "bool";
-    default: return "float";
+    case DType::kF64:
+      return "double";
+    case DType::kI64:
+      return "long long";
+    case DType::kI32:
+      return "int";
+    case DType::kU32:
+      return "unsigned";
+    case DType::kU16:
+      return "unsigned short";
+    case DType::kU8:
+      return "unsigned char";
+    case DType::kBool:
+      return "bool";
+    default:
+      return "float";
   }
 }
 
 std::string StorageCType(DType dtype) {
   switch (dtype) {
-    case DType::kBF16: return "st_bf16";
-    case DType::kF16: return "st_f16";
-    case DType::kF8E4M3: return "st_e4m3";
-    case DType::kF8E5M2: return "st_e5m2";
-    case DType::kBool: return "unsigned char";
-    default: return ComputeCType(dtype);
+    case DType::kBF16:
+      return "st_bf16";
+    case DType::kF16:
+      return "st_f16";
+    case DType::kF8E4M3:
+      return "st_e4m3";
+    case DType::kF8E5M2:
+      return "st_e5m2";
+    case DType::kBool:
+      return "unsigned char";
+    default:
+      return ComputeCType(dtype);
   }
 }
 
@@ -64,11 +78,16 @@ std::string ConvertText(const std::string& text, DType from, DType to) {
   }
   if (IsFloat(from)) {
     switch (to) {
-      case DType::kI32: return StrCat("st_to_int(", text, ")");
-      case DType::kI64: return StrCat("st_to_long(", text, ")");
-      case DType::kU32: return StrCat("st_to_unsigned(", text, ", 4294967295u)");
-      case DType::kU16: return StrCat("(unsigned short)st_to_unsigned(", text, ", 65535u)");
-      default: return StrCat("(unsigned char)st_to_unsigned(", text, ", 255u)");
+      case DType::kI32:
+        return StrCat("st_to_int(", text, ")");
+      case DType::kI64:
+        return StrCat("st_to_long(", text, ")");
+      case DType::kU32:
+        return StrCat("st_to_unsigned(", text, ", 4294967295u)");
+      case DType::kU16:
+        return StrCat("(unsigned short)st_to_unsigned(", text, ", 65535u)");
+      default:
+        return StrCat("(unsigned char)st_to_unsigned(", text, ", 255u)");
     }
   }
   return ComputeCType(from) == type ? text : StrCat("(", type, ")(", text, ")");
@@ -105,7 +124,8 @@ std::string ScalarText(const Node& node, const std::vector<std::string>& operand
     if (!attr && !std::isalpha(static_cast<unsigned char>(c)) && c != '_') {
       // A number's suffix or exponent is not a name.
       if (std::isdigit(static_cast<unsigned char>(c))) {
-        while (i < scalar.size() && (std::isalnum(static_cast<unsigned char>(scalar[i])) || scalar[i] == '.')) {
+        while (i < scalar.size() &&
+               (std::isalnum(static_cast<unsigned char>(scalar[i])) || scalar[i] == '.')) {
           out += scalar[i++];
         }
         continue;

@@ -1,10 +1,10 @@
 // C text of types, literals and scalar expressions.
 #pragma once
 
+#include "ir/graph.h"
+
 #include <string>
 #include <vector>
-
-#include "ir/graph.h"
 
 namespace stator {
 

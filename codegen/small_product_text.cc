@@ -123,7 +123,8 @@ template <int N, int K, int BM, int BN, bool ROWS> struct st_small_product {
 int SmallProductThreads(int rows) { return rows * 4; }
 
 int SmallProductBytes(int rows, int columns, int depth, bool by_rows) {
-  return 2 * (rows * (depth + 8) + (by_rows ? columns * (depth + 8) : depth * (columns + 8)) + rows * (columns + 8));
+  return 2 * (rows * (depth + 8) + (by_rows ? columns * (depth + 8) : depth * (columns + 8)) +
+              rows * (columns + 8));
 }
 
 std::string SmallProductText() { return kText; }

@@ -1,18 +1,18 @@
-// A user's own op: rounding to a grid with a straight-through gradient, and a network that trains with
-// its weights rounded. The record is all there is to it: no pass and no emitter knows of the op, and
-// it is fused, differentiated and compiled for either device like any other.
+// A user's own op: rounding to a grid with a straight-through gradient, and a network that trains
+// with its weights rounded. The record is all there is to it: no pass and no emitter knows of the
+// op, and it is fused, differentiated and compiled for either device like any other.
 //
 //   custom_op [device]
-#include <cmath>
-#include <cstdio>
-#include <exception>
-#include <random>
-
 #include "frontend/driver/trainer.h"
 #include "frontend/dsl/dsl.h"
 #include "ir/base/error.h"
 #include "ir/interpreter.h"
 #include "ir/text.h"
+
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <random>
 
 using namespace stator::dsl;
 using stator::OpView;
@@ -24,7 +24,8 @@ T Round(T x, T step) {
   return step * std::floor(x / step + T(0.5));
 }
 
-// Its derivative is 0 wherever it exists, so the gradient is that of the identity (Bengio et al. 2013).
+// Its derivative is 0 wherever it exists, so the gradient is that of the identity (Bengio et al.
+// 2013).
 stator::OpDef RoundToRecord() {
   return {
       .name = "round_to",
@@ -53,8 +54,10 @@ Tensor RoundTo(const Tensor& x, double step, Location loc = Location::current())
   return Op("round_to", {x}, {{"step", step}}, loc)[0];
 }
 
-// Compiles the samples of `op` for `device` and compares each with the record's reference, to the bit.
-void CheckSamples(const stator::OpDef& op, const stator::OpRegistry& ops, const std::string& device) {
+// Compiles the samples of `op` for `device` and compares each with the record's reference, to the
+// bit.
+void CheckSamples(const stator::OpDef& op, const stator::OpRegistry& ops,
+                  const std::string& device) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal(0, 2);
   const stator::Device chosen = stator::ChooseDevice(device);
@@ -64,7 +67,8 @@ void CheckSamples(const stator::OpDef& op, const stator::OpRegistry& ops, const 
     for (int64_t i = 0; i < x.size(); ++i) x.Set(i, normal(random));
     const stator::Tensor expected = stator::Interpret(*graph, {{"x", x}}).outputs[0];
 
-    const auto compiled = stator::CompileForward(op.name, *chosen.target, {.forward = {{"run", graph.get()}}});
+    const auto compiled =
+        stator::CompileForward(op.name, *chosen.target, {.forward = {{"run", graph.get()}}});
     const auto executor = stator::MakeExecutor(compiled.plan, {.device = chosen.ordinal});
     const std::vector<char> bytes = x.ToBytes();
     const auto outputs = executor->Wait(executor->Enqueue("run", {{"x", bytes}}));

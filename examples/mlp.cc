@@ -1,12 +1,12 @@
 // Learns which points of a square lie inside a circle.
 //
 //   mlp [device]        auto, cpu, cuda, cuda:1
+#include "frontend/driver/trainer.h"
+#include "frontend/dsl/dsl.h"
+
 #include <cmath>
 #include <cstdio>
 #include <random>
-
-#include "frontend/driver/trainer.h"
-#include "frontend/dsl/dsl.h"
 
 using namespace stator::dsl;
 

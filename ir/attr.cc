@@ -41,8 +41,8 @@ const Attr& AttrMap::at(std::string_view name) const {
 }
 
 std::pair<AttrMap::iterator, bool> AttrMap::emplace(Symbol name, Attr value) {
-  const auto at = std::lower_bound(
-      begin(), end(), name, [](const value_type& e, Symbol n) { return e.first < n; });
+  const auto at = std::lower_bound(begin(), end(), name,
+                                   [](const value_type& e, Symbol n) { return e.first < n; });
   if (at != end() && at->first == name) return {at, false};
   if (entries_.capacity() == 0) {  // most have two or more
     entries_.reserve(2);

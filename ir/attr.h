@@ -46,9 +46,7 @@ class AttrMap {
   }
   bool contains(std::string_view name) const { return find(name) != end(); }
   const Attr& at(std::string_view name) const;  // the attribute must be there
-  Attr& operator[](std::string_view name) {
-    return emplace(name, Attr()).first->second;
-  }
+  Attr& operator[](std::string_view name) { return emplace(name, Attr()).first->second; }
   // Keeps what is there.
   std::pair<iterator, bool> emplace(Symbol name, Attr value);
   void insert_or_assign(Symbol name, Attr value);

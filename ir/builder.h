@@ -1,10 +1,10 @@
 // Builder: appends nodes with NumPy broadcasting and names for the common ops.
 #pragma once
 
+#include "ir/graph.h"
+
 #include <optional>
 #include <string>
-
-#include "ir/graph.h"
 
 namespace stator {
 
@@ -81,7 +81,7 @@ class Builder {
   Value Broadcast(Value a, const Dims& shape);  // NumPy's rule; `a` itself when equal
   // Sums over the axes along which `a` was broadcast from `shape`, the gradient of Broadcast.
   Value SumTo(Value a, const Dims& shape);
-  Value Reshape(Value a, const Dims& shape);    // one size may be -1
+  Value Reshape(Value a, const Dims& shape);  // one size may be -1
   Value Transpose(Value a, const Dims& permutation);
   // Elements [starts, limits) by steps, on every axis.
   Value Slice(Value a, const Dims& starts, const Dims& limits, const Dims& steps = {});

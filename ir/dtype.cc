@@ -14,8 +14,8 @@ struct DTypeInfo {
 };
 
 constexpr DTypeInfo kInfo[] = {
-    {"f64", 8},    {"f32", 4},    {"bf16", 2}, {"f16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1},
-    {"i64", 8},    {"i32", 4},    {"u32", 4},  {"u16", 2}, {"u8", 1},     {"bool", 1},
+    {"f64", 8}, {"f32", 4}, {"bf16", 2}, {"f16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1},
+    {"i64", 8}, {"i32", 4}, {"u32", 4},  {"u16", 2}, {"u8", 1},     {"bool", 1},
 };
 
 // An IEEE-like binary format, by its mantissa bits (without the hidden one) and exponent range.
@@ -28,12 +28,18 @@ struct FloatFormat {
 
 FloatFormat FormatOf(DType d) {
   switch (d) {
-    case DType::kF32: return {23, -126, 3.4028234663852886e38, true};
-    case DType::kBF16: return {7, -126, 3.3895313892515355e38, true};
-    case DType::kF16: return {10, -14, 65504.0, true};
-    case DType::kF8E4M3: return {3, -6, 448.0, false};
-    case DType::kF8E5M2: return {2, -14, 57344.0, true};
-    default: return {52, -1022, std::numeric_limits<double>::max(), true};
+    case DType::kF32:
+      return {23, -126, 3.4028234663852886e38, true};
+    case DType::kBF16:
+      return {7, -126, 3.3895313892515355e38, true};
+    case DType::kF16:
+      return {10, -14, 65504.0, true};
+    case DType::kF8E4M3:
+      return {3, -6, 448.0, false};
+    case DType::kF8E5M2:
+      return {2, -14, 57344.0, true};
+    default:
+      return {52, -1022, std::numeric_limits<double>::max(), true};
   }
 }
 
@@ -102,12 +108,18 @@ double RoundFloat(DType dtype, double v) {
 
 int64_t WrapInteger(DType dtype, int64_t v) {
   switch (dtype) {
-    case DType::kI32: return static_cast<int32_t>(v);
-    case DType::kU32: return static_cast<uint32_t>(v);
-    case DType::kU16: return static_cast<uint16_t>(v);
-    case DType::kU8: return static_cast<uint8_t>(v);
-    case DType::kBool: return v != 0;
-    default: return v;
+    case DType::kI32:
+      return static_cast<int32_t>(v);
+    case DType::kU32:
+      return static_cast<uint32_t>(v);
+    case DType::kU16:
+      return static_cast<uint16_t>(v);
+    case DType::kU8:
+      return static_cast<uint8_t>(v);
+    case DType::kBool:
+      return v != 0;
+    default:
+      return v;
   }
 }
 

@@ -9,7 +9,18 @@
 namespace stator {
 
 enum class DType : uint8_t {
-  kF64, kF32, kBF16, kF16, kF8E4M3, kF8E5M2, kI64, kI32, kU32, kU16, kU8, kBool,
+  kF64,
+  kF32,
+  kBF16,
+  kF16,
+  kF8E4M3,
+  kF8E5M2,
+  kI64,
+  kI32,
+  kU32,
+  kU16,
+  kU8,
+  kBool,
 };
 
 std::string_view Name(DType dtype);  // "f32"
@@ -22,9 +33,7 @@ constexpr bool IsSigned(DType d) { return d == DType::kI64 || d == DType::kI32; 
 
 // The dtype arithmetic is carried out in before its result is rounded: f32 for the narrow floats,
 // otherwise the dtype itself.
-constexpr DType ComputeType(DType d) {
-  return IsFloat(d) && d != DType::kF64 ? DType::kF32 : d;
-}
+constexpr DType ComputeType(DType d) { return IsFloat(d) && d != DType::kF64 ? DType::kF32 : d; }
 
 // `v` rounded to nearest even in `dtype`. Overflow gives infinity (for f8e4m3, which has none:
 // NaN). Integers wrap to their width; a float to integer conversion truncates first.
@@ -42,7 +51,8 @@ float BitsToFloat8(DType dtype, uint8_t bits);
 // comes back to the bit, but that all NaNs become one.
 // What overflows is infinite, as in any rounding: the carry goes into the exponent.
 inline uint16_t HighHalf(float v) {
-  return v != v ? uint16_t{0x7fff} : static_cast<uint16_t>((std::bit_cast<uint32_t>(v) + 0x8000) >> 16);
+  return v != v ? uint16_t{0x7fff}
+                : static_cast<uint16_t>((std::bit_cast<uint32_t>(v) + 0x8000) >> 16);
 }
 inline uint16_t LowHalf(float v) {
   return v != v ? uint16_t{0} : static_cast<uint16_t>(std::bit_cast<uint32_t>(v));

@@ -10,8 +10,8 @@ const Attr* Example(std::string_view key) {
     for (const auto k : {kPhase, kImpl, kEpilogue}) all[k] = std::string("word");
     for (const auto k : {kInline, kAssembled, kView, kRecompute}) all[k] = true;
     for (const auto k : {kTile, kStrides, kSpace, kOffset, kInPlace}) all[k] = Dims{0};
-    for (const auto k : {kF32Group, kRegion, kViewOffset, kStream, kWaits, kScratch, kScratchAt, kJoins,
-                         kTogether, kBatchChunk, kBelow, kIgnored}) {
+    for (const auto k : {kF32Group, kRegion, kViewOffset, kStream, kWaits, kScratch, kScratchAt,
+                         kJoins, kTogether, kBatchChunk, kBelow, kIgnored}) {
       all[k] = int64_t{0};
     }
     return all;

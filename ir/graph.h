@@ -142,8 +142,8 @@ class Graph {
 
   // Inserts before `before` (null: at the end). Attributes left out take their defaults. Throws
   // `Error` for operands or attributes the op does not accept.
-  Node* AddNode(const std::string& op, std::vector<Value> operands, AttrMap attrs,
-                Symbol scope, Node* before = nullptr);
+  Node* AddNode(const std::string& op, std::vector<Value> operands, AttrMap attrs, Symbol scope,
+                Node* before = nullptr);
   // A copy of `node`, of this graph or another, facts included. Operands are of the types that
   // `node`'s are of, so that nothing is inferred again.
   Node* AddCopy(const Node& node, std::span<const Value> operands, Node* before = nullptr);

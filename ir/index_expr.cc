@@ -1,10 +1,10 @@
 #include "ir/index_expr.h"
 
+#include "ir/base/error.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
-
-#include "ir/base/error.h"
 
 namespace stator {
 
@@ -118,7 +118,8 @@ IndexExpr IndexSpace::Named(const IndexExpr& of, const std::string& text, int64_
 }
 
 void IndexSpace::ForgetNamed(int depth) {
-  std::erase_if(known_, [&](const auto& k) { return k.second >= 0 && vars_[k.second].depth >= depth; });
+  std::erase_if(known_,
+                [&](const auto& k) { return k.second >= 0 && vars_[k.second].depth >= depth; });
 }
 
 IndexExpr IndexSpace::Opaque(const std::string& text, int64_t extent, int depth) {

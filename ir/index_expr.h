@@ -2,13 +2,13 @@
 // fusion pass uses it to see whether two accesses coincide, the emitters to print addresses.
 #pragma once
 
+#include "ir/graph.h"
+
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "ir/graph.h"
 
 namespace stator {
 
@@ -34,7 +34,8 @@ class IndexSpace {
   };
   // Called when a new variable is made for a quotient, remainder or clamp: must define it. `of` is
   // the expression it is computed from, `text` its C text in terms of earlier variables.
-  using Define = std::function<std::string(const IndexExpr& of, const std::string& text, int depth)>;
+  using Define =
+      std::function<std::string(const IndexExpr& of, const std::string& text, int depth)>;
 
   explicit IndexSpace(Define define = {}) : define_(std::move(define)) {}
 

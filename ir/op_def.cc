@@ -14,27 +14,33 @@ bool operator<(const Value& a, const Value& b) {
 
 std::string_view Name(OpClass op_class) {
   static constexpr std::string_view kNames[] = {
-      "source",    "elementwise", "reduce", "scan",     "movement",   "gather", "scatter",   "sort",
-      "contraction", "attention", "convolution", "random", "quantize", "collective", "loop",
-      "composite", "custom"};
+      "source",   "elementwise", "reduce",      "scan",      "movement",    "gather",
+      "scatter",  "sort",        "contraction", "attention", "convolution", "random",
+      "quantize", "collective",  "loop",        "composite", "custom"};
   return kNames[static_cast<int>(op_class)];
 }
 
 bool Contains(TypeSet set, DType dtype) {
   switch (set) {
-    case TypeSet::kAny: return true;
-    case TypeSet::kAnyFloat: return IsFloat(dtype);
-    case TypeSet::kAnyInteger: return IsInteger(dtype);
-    case TypeSet::kAnyNumber: return dtype != DType::kBool;
-    case TypeSet::kBoolOnly: return dtype == DType::kBool;
-    case TypeSet::kIndex: return dtype == DType::kI32 || dtype == DType::kI64;
+    case TypeSet::kAny:
+      return true;
+    case TypeSet::kAnyFloat:
+      return IsFloat(dtype);
+    case TypeSet::kAnyInteger:
+      return IsInteger(dtype);
+    case TypeSet::kAnyNumber:
+      return dtype != DType::kBool;
+    case TypeSet::kBoolOnly:
+      return dtype == DType::kBool;
+    case TypeSet::kIndex:
+      return dtype == DType::kI32 || dtype == DType::kI64;
   }
   return false;
 }
 
 std::string_view Name(TypeSet set) {
-  static constexpr std::string_view kNames[] = {"any type", "a float",  "an integer",
-                                                "a number", "bool", "i32 or i64"};
+  static constexpr std::string_view kNames[] = {"any type", "a float", "an integer",
+                                                "a number", "bool",    "i32 or i64"};
   return kNames[static_cast<int>(set)];
 }
 
@@ -63,8 +69,8 @@ std::string OpView::Where() const {
 int64_t IndexLimit(const OpView& op, int i) {
   const OperandDef& o = op.def().operands[i];
   if (!o.limit_attr.empty()) return op.Int(o.limit_attr);
-  const int axis = o.limit_axis_attr.empty() ? o.limit_axis
-                                             : static_cast<int>(op.Int(o.limit_axis_attr));
+  const int axis =
+      o.limit_axis_attr.empty() ? o.limit_axis : static_cast<int>(op.Int(o.limit_axis_attr));
   return op.type(o.limit_operand).dim(axis);
 }
 

@@ -1,14 +1,14 @@
 // An op is one record. Passes switch on the op's class and read the record; they never name ops.
 #pragma once
 
+#include "ir/attr.h"
+#include "ir/type.h"
+
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "ir/attr.h"
-#include "ir/type.h"
 
 namespace stator {
 
@@ -54,12 +54,12 @@ enum class OpClass {
   kContraction,
   kAttention,
   kConvolution,
-  kRandom,       // counter-based bits
+  kRandom,  // counter-based bits
   kQuantize,
   kCollective,
   kLoop,
-  kComposite,    // defined by `expand`
-  kCustom,       // a user's own kernel
+  kComposite,  // defined by `expand`
+  kCustom,     // a user's own kernel
 };
 std::string_view Name(OpClass op_class);
 

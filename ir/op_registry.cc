@@ -1,9 +1,9 @@
 #include "ir/op_registry.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
 #include "ir/ops/ops.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {

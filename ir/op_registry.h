@@ -1,12 +1,12 @@
 // The set of ops a graph may use. The default set is a constant; a user's own ops extend a copy.
 #pragma once
 
+#include "ir/op_def.h"
+
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "ir/op_def.h"
 
 namespace stator {
 

@@ -1,14 +1,14 @@
 // Recursive-descent parser of the text form.
+#include "ir/base/error.h"
+#include "ir/builder.h"
+#include "ir/facts.h"
+#include "ir/text.h"
+
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
-
-#include "ir/base/error.h"
-#include "ir/builder.h"
-#include "ir/facts.h"
-#include "ir/text.h"
 
 namespace stator {
 namespace {
@@ -226,7 +226,8 @@ class Parser {
     Expect(":");
     const Type type = ParseType();
     const AttrMap attrs = Peek("{") ? ParseAttrs() : AttrMap{};
-    const Value v = state ? graph_->AddState(name, type, attrs) : graph_->AddInput(name, type, attrs);
+    const Value v =
+        state ? graph_->AddState(name, type, attrs) : graph_->AddInput(name, type, attrs);
     ParseFacts(v.node);
     Define(name, v);
   }

@@ -1,7 +1,7 @@
-#include <map>
-
 #include "ir/base/str.h"
 #include "ir/text.h"
+
+#include <map>
 
 namespace stator {
 namespace {
@@ -34,7 +34,8 @@ class Printer {
     size_t last = n.num_operands();
     while (last > 0 && !n.operand(static_cast<int>(last) - 1)) --last;  // trailing absent ones
     for (size_t i = 0; i < last; ++i) operands.push_back(Name(n.operand(static_cast<int>(i))));
-    std::string line = StrCat(Join(results, ", "), " = ", n.op().name, "(", Join(operands, ", "), ")");
+    std::string line =
+        StrCat(Join(results, ", "), " = ", n.op().name, "(", Join(operands, ", "), ")");
     const AttrMap attrs = NonDefault(n);
     if (!attrs.empty()) line += StrCat(' ', FormatAttrs(attrs));
     line += StrCat(" : ", Join(types, ", "));

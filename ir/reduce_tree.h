@@ -6,12 +6,12 @@
 // axes of size 1 join either neighbour. With n the product of a run's sizes:
 //
 // Row kind (the run contains the innermost axis that is not of size 1). Split n into blocks of
-// RowBlock(rows) consecutive elements, where rows is the number of rows reduced alike (the last one may be short). In a block of m elements there are
-// W = min(kRowLanes, bit_ceil(m)) lanes; lane j folds elements j, j+W, j+2W, ... in that order,
-// starting from the first (no identity is mixed in). Lanes are then combined pairwise, neighbours
-// first: for s = 1, 2, 4, ... < W: lane[j] = lane[j] op lane[j+s] for j a multiple of 2s; a pair
-// whose right side is empty keeps its left side. The blocks' results are reduced by the same rule
-// until one is left.
+// RowBlock(rows) consecutive elements, where rows is the number of rows reduced alike (the last one
+// may be short). In a block of m elements there are W = min(kRowLanes, bit_ceil(m)) lanes; lane j
+// folds elements j, j+W, j+2W, ... in that order, starting from the first (no identity is mixed
+// in). Lanes are then combined pairwise, neighbours first: for s = 1, 2, 4, ... < W: lane[j] =
+// lane[j] op lane[j+s] for j a multiple of 2s; a pair whose right side is empty keeps its left
+// side. The blocks' results are reduced by the same rule until one is left.
 //
 // Column kind (elements of the run are `inner` apart). Split n into chunks of ColumnChunk(n)
 // consecutive elements; in a chunk, W = min(kColumnLanes, bit_ceil(m)) lanes fold and combine as
@@ -19,7 +19,8 @@
 //
 // Accumulators are f32 for f32 and narrower, f64 for f64, the dtype itself for integers. Partial
 // results stay in the accumulator's type; the final one is rounded once to the result dtype.
-// An empty reduction gives the identity. Log-sum-exps of long rows may be combined otherwise (op online_logsumexp).
+// An empty reduction gives the identity. Log-sum-exps of long rows may be combined otherwise (op
+// online_logsumexp).
 #pragma once
 
 #include <bit>

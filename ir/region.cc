@@ -1,10 +1,10 @@
 #include "ir/region.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
 #include "ir/facts.h"
 #include "ir/views.h"
+
+#include <algorithm>
 
 namespace stator {
 
@@ -91,7 +91,8 @@ bool IsAssembled(const Node& node) { return node.HasFact(fact::kAssembled); }
 bool CallsFunction(const Node& node) {
   if (node.Is("fold")) return node.view().Str("kind") == "logsumexp";
   if (node.op().reduce == ReduceKind::kLogSumExp) return true;
-  for (const char* f : {"st_exp", "st_log", "st_tanh", "st_sigmoid", "st_erf", "st_sin", "st_cos", "st_pow"}) {
+  for (const char* f :
+       {"st_exp", "st_log", "st_tanh", "st_sigmoid", "st_erf", "st_sin", "st_cos", "st_pow"}) {
     if (node.op().scalar.find(f) != std::string::npos) return true;
   }
   return false;
@@ -110,8 +111,8 @@ RegionSpace SpaceOfRegion(std::span<Node* const> nodes) {
         started = true;
         continue;
       }
-      STATOR_CHECK(CombineSpaces(&space, own), "region space ", space.ToString(),
-                   " does not hold ", n->op().name, " ", own.ToString(), " (", n->scope(), ")");
+      STATOR_CHECK(CombineSpaces(&space, own), "region space ", space.ToString(), " does not hold ",
+                   n->op().name, " ", own.ToString(), " (", n->scope(), ")");
     }
   }
   return space;
@@ -120,7 +121,9 @@ RegionSpace SpaceOfRegion(std::span<Node* const> nodes) {
 RegionIndex IndexOfRegion(IndexSpace& vars, const RegionSpace& space) {
   RegionIndex at;
   switch (space.kind) {
-    case SpaceKind::kPointwise: at.full = vars.AddVar("i", space.n, 1); break;
+    case SpaceKind::kPointwise:
+      at.full = vars.AddVar("i", space.n, 1);
+      break;
     case SpaceKind::kRow: {
       const IndexExpr outer = vars.AddVar("o", space.outer, 0);
       const IndexExpr chunk = vars.AddVar("b", space.chunks(), 0);
@@ -130,7 +133,8 @@ RegionIndex IndexOfRegion(IndexSpace& vars, const RegionSpace& space) {
     }
     case SpaceKind::kColumn:
     case SpaceKind::kRowColumn: {
-      const IndexExpr row = vars.AddVar("o", space.outer, 0) * space.n + vars.AddVar("r", space.n, 0);
+      const IndexExpr row =
+          vars.AddVar("o", space.outer, 0) * space.n + vars.AddVar("r", space.n, 0);
       at.full = row * space.inner + vars.AddVar("j", space.inner, 1);
       at.row = row;
       break;

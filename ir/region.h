@@ -2,12 +2,12 @@
 // the emitters rely on.
 #pragma once
 
+#include "ir/index_expr.h"
+
 #include <map>
 #include <set>
 #include <span>
 #include <string>
-
-#include "ir/index_expr.h"
 
 namespace stator {
 
@@ -41,11 +41,11 @@ FoldShape FoldShapeOf(const Node& fold);
 
 // The space that holds both, false when there is none. `a` may be changed to it.
 bool CombineSpaces(RegionSpace* a, const RegionSpace& b);
-// Whether the node is computed anew wherever its region reads it, at whatever element: it has no place
-// in the iteration space and never needs storage.
+// Whether the node is computed anew wherever its region reads it, at whatever element: it has no
+// place in the iteration space and never needs storage.
 bool IsInline(const Node& node);
-// Whether the node is a concat of parts of one size each, computed part by part: its space is that of one
-// part, and an element of the space is stored once a part.
+// Whether the node is a concat of parts of one size each, computed part by part: its space is that
+// of one part, and an element of the space is stored once a part.
 bool IsAssembled(const Node& node);
 // Whether the node evaluates a function of many instructions: to compute it anew costs more than to
 // read its value.

@@ -2,10 +2,10 @@
 // the device, a recorded table answers offline.
 #pragma once
 
+#include "ir/type.h"
+
 #include <cstdint>
 #include <string>
-
-#include "ir/type.h"
 
 namespace stator {
 
@@ -25,11 +25,11 @@ class Target {
   virtual ~Target() = default;
 
   virtual DeviceKind kind() const = 0;
-  virtual std::string name() const = 0;       // "cpu", "h200"
-  virtual int sm() const { return 0; }        // 90; 0 on a CPU
-  virtual int64_t memory_bytes() const = 0;   // of the device
-  virtual double peak_flops(DType) const = 0; // dense matmul, per second; 0 when unknown
-  virtual double bandwidth() const = 0;       // bytes per second; 0 when unknown
+  virtual std::string name() const = 0;        // "cpu", "h200"
+  virtual int sm() const { return 0; }         // 90; 0 on a CPU
+  virtual int64_t memory_bytes() const = 0;    // of the device
+  virtual double peak_flops(DType) const = 0;  // dense matmul, per second; 0 when unknown
+  virtual double bandwidth() const = 0;        // bytes per second; 0 when unknown
   // Whether the attention library takes this problem; if not, `why` says what is missing.
   virtual bool SupportsAttention(const AttentionQuery&, std::string* why) const = 0;
   // Scratch the attention library needs for it, bytes.

@@ -52,14 +52,28 @@ void Load(const void* bytes, To& to) {
 std::vector<char> Tensor::ToBytes() const {
   std::vector<char> out(type.Bytes());
   switch (type.dtype) {
-    case DType::kF64: Store<double>(out, f); break;
-    case DType::kF32: Store<float>(out, f); break;
-    case DType::kI64: Store<int64_t>(out, i); break;
-    case DType::kI32: Store<int32_t>(out, i); break;
-    case DType::kU32: Store<uint32_t>(out, i); break;
-    case DType::kU16: Store<uint16_t>(out, i); break;
+    case DType::kF64:
+      Store<double>(out, f);
+      break;
+    case DType::kF32:
+      Store<float>(out, f);
+      break;
+    case DType::kI64:
+      Store<int64_t>(out, i);
+      break;
+    case DType::kI32:
+      Store<int32_t>(out, i);
+      break;
+    case DType::kU32:
+      Store<uint32_t>(out, i);
+      break;
+    case DType::kU16:
+      Store<uint16_t>(out, i);
+      break;
     case DType::kU8:
-    case DType::kBool: Store<uint8_t>(out, i); break;
+    case DType::kBool:
+      Store<uint8_t>(out, i);
+      break;
     default:
       for (size_t k = 0; k < f.size(); ++k) {
         const auto v = static_cast<float>(f[k]);
@@ -77,14 +91,28 @@ std::vector<char> Tensor::ToBytes() const {
 Tensor Tensor::FromBytes(const Type& type, const void* bytes) {
   Tensor t(type);
   switch (type.dtype) {
-    case DType::kF64: Load<double>(bytes, t.f); break;
-    case DType::kF32: Load<float>(bytes, t.f); break;
-    case DType::kI64: Load<int64_t>(bytes, t.i); break;
-    case DType::kI32: Load<int32_t>(bytes, t.i); break;
-    case DType::kU32: Load<uint32_t>(bytes, t.i); break;
-    case DType::kU16: Load<uint16_t>(bytes, t.i); break;
+    case DType::kF64:
+      Load<double>(bytes, t.f);
+      break;
+    case DType::kF32:
+      Load<float>(bytes, t.f);
+      break;
+    case DType::kI64:
+      Load<int64_t>(bytes, t.i);
+      break;
+    case DType::kI32:
+      Load<int32_t>(bytes, t.i);
+      break;
+    case DType::kU32:
+      Load<uint32_t>(bytes, t.i);
+      break;
+    case DType::kU16:
+      Load<uint16_t>(bytes, t.i);
+      break;
     case DType::kU8:
-    case DType::kBool: Load<uint8_t>(bytes, t.i); break;
+    case DType::kBool:
+      Load<uint8_t>(bytes, t.i);
+      break;
     default:
       for (size_t k = 0; k < t.f.size(); ++k) {
         if (ByteWidth(type.dtype) == 2) {
@@ -103,7 +131,8 @@ Tensor HalfOf(const Tensor& whole, DType dtype) {
   Tensor half(Type{dtype, whole.type.shape});
   for (int64_t k = 0; k < whole.size(); ++k) {
     const auto v = static_cast<float>(whole.f[k]);
-    dtype == DType::kU16 ? half.SetInt(k, LowHalf(v)) : half.Set(k, BitsToFloat16(dtype, HighHalf(v)));
+    dtype == DType::kU16 ? half.SetInt(k, LowHalf(v))
+                         : half.Set(k, BitsToFloat16(dtype, HighHalf(v)));
   }
   return half;
 }

@@ -1,9 +1,9 @@
 // A host tensor of the reference interpreter: every element held wide, already rounded to dtype.
 #pragma once
 
-#include <vector>
-
 #include "ir/type.h"
+
+#include <vector>
 
 namespace stator {
 

@@ -9,11 +9,11 @@
 // Absent optional operands print as `_`, attributes equal to their defaults are left out.
 #pragma once
 
+#include "ir/graph.h"
+
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include "ir/graph.h"
 
 namespace stator {
 

@@ -1,8 +1,8 @@
 #include "ir/type.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
+
+#include <algorithm>
 
 namespace stator {
 

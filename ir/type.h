@@ -1,11 +1,11 @@
 // A value's type: dtype and static shape. Strides, packing and views are facts, not types.
 #pragma once
 
+#include "ir/dtype.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "ir/dtype.h"
 
 namespace stator {
 

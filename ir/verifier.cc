@@ -7,8 +7,8 @@ namespace stator {
 
 void VerifyGraph(const Graph& graph) {
   std::vector<char> defined(graph.max_id(), 0);
-  // Operands are numbered through the graph: `first` of a node's, and which have been found in a list
-  // of uses.
+  // Operands are numbered through the graph: `first` of a node's, and which have been found in a
+  // list of uses.
   std::vector<int> first(graph.max_id(), -1);
   int operands = 0;
   for (const auto* list : {&graph.inputs(), &graph.states()}) {

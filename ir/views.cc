@@ -27,8 +27,10 @@ bool WritesEveryResult(OpClass op_class) {
     case OpClass::kAttention:
     case OpClass::kSort:
     case OpClass::kScatter:
-    case OpClass::kCustom: return true;
-    default: return false;
+    case OpClass::kCustom:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -37,7 +39,8 @@ const Node* JoinedUser(Value v) {
   if (!WritesEveryResult(v.node->op_class())) return nullptr;
   for (const Use& u : v.node->uses()) {
     // A sum may also read `v` as what is added to another product.
-    if (u.node->operand(u.operand) == v && JoinedCall(*u.node) == v.node && !IsViewNode(*u.node)) return u.node;
+    if (u.node->operand(u.operand) == v && JoinedCall(*u.node) == v.node && !IsViewNode(*u.node))
+      return u.node;
   }
   return nullptr;
 }
@@ -105,7 +108,8 @@ bool IsUsedOutsideThroughViews(Value v) {
 bool IsMaterialized(Value v) {
   const int region = RegionOf(*v.node);
   if (region < 0) return false;
-  if (WritesEveryResult(v.node->op_class()) && !IsComputedByRegion(*v.node)) return JoinedUser(v) == nullptr;
+  if (WritesEveryResult(v.node->op_class()) && !IsComputedByRegion(*v.node))
+    return JoinedUser(v) == nullptr;
   if (IsUsedOutsideThroughViews(v)) return true;
   return AnyUseThroughViews(v, [&](const Use& use) { return RegionOf(*use.node) != region; });
 }

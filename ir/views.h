@@ -2,9 +2,9 @@
 // result is a strided window on their operand's storage; everyone else resolves them here.
 #pragma once
 
-#include <vector>
-
 #include "ir/graph.h"
+
+#include <vector>
 
 namespace stator {
 
@@ -41,8 +41,7 @@ template <typename Is>
 bool AnyUseThroughViews(Value v, const Is& is) {
   for (const Use& use : v.node->uses()) {
     if (use.node->operand(use.operand) != v) continue;
-    const bool found =
-        use.node->is_view() ? AnyUseThroughViews(use.node->result(), is) : is(use);
+    const bool found = use.node->is_view() ? AnyUseThroughViews(use.node->result(), is) : is(use);
     if (found) return true;
   }
   return false;

@@ -6,8 +6,8 @@
 //   clip   = min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
 //   next   = select(finite, update(parameter, clip * g, lr, step + 1), parameter)
 //
-// Where the optimizer is adjustable, lr, the weight decay and clip_norm are settings: states that the host may change
-// between updates, at first a factor of 1 and the declared norm.
+// Where the optimizer is adjustable, lr, the weight decay and clip_norm are settings: states that
+// the host may change between updates, at first a factor of 1 and the declared norm.
 //
 // Parameters, moments, the step counter and states that the model itself writes: all keep their
 // contents when the norm is not finite, so that one bad batch does no harm. The gradient outputs
@@ -69,8 +69,9 @@ Value StepState(Graph& graph) {
 }
 
 Value Setting(Graph& graph, std::string_view name, double first) {
-  return graph.AddState(std::string(name), {DType::kF32, {}},
-                        {{"role", std::string(training::kSettingRole)}, {"init", StrCat("constant(", first, ")")}});
+  return graph.AddState(
+      std::string(name), {DType::kF32, {}},
+      {{"role", std::string(training::kSettingRole)}, {"init", StrCat("constant(", first, ")")}});
 }
 
 void UpdateParameters(Builder& b, const OptimizerSpec& spec, const std::vector<Gradient>& gradients,

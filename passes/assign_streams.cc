@@ -1,32 +1,33 @@
 // assign-streams: what only the update waits for runs beside the rest, on a second stream.
 //
-// A small training step is bound by how long its kernels take one after another, each on a small part
-// of a GPU. The gradients of the weights are on nobody's way: only the update reads them. So their
-// products and folds get stream 1, as fact `stream`, and with them what is read only much later: the head's
-// gradient of tied embeddings. A step there starts when all steps before it on
+// A small training step is bound by how long its kernels take one after another, each on a small
+// part of a GPU. The gradients of the weights are on nobody's way: only the update reads them. So
+// their products and folds get stream 1, as fact `stream`, and with them what is read only much
+// later: the head's gradient of tied embeddings. A step there starts when all steps before it on
 // stream 0 have ended; stream 0 waits where it reads what stream 1 wrote. Until then what they read
-// and write stays alive (passes/analysis/liveness.cc), so that no order of the two can matter: memory
-// that a small program has to spare. A large one fills the GPU and stays as it is.
-#include <algorithm>
-
+// and write stays alive (passes/analysis/liveness.cc), so that no order of the two can matter:
+// memory that a small program has to spare. A large one fills the GPU and stays as it is.
 #include "ir/facts.h"
 #include "ir/views.h"
 #include "passes/analysis/liveness.h"
 #include "passes/analysis/offset_planner.h"
 #include "passes/passes.h"
 
+#include <algorithm>
+
 namespace stator {
 namespace {
 
 constexpr int64_t kSmallProgram = int64_t{128} << 20;  // bytes alive at once
-constexpr int kMuchLater = 16;  // steps: by then it has long ended
+constexpr int kMuchLater = 16;                         // steps: by then it has long ended
 
 bool IsUpdate(const RegionStep& step) {
-  return step.nodes[0]->StrFact(fact::kPhase) == "update" || step.nodes[0]->HasFact(fact::kTogether);
+  return step.nodes[0]->StrFact(fact::kPhase) == "update" ||
+         step.nodes[0]->HasFact(fact::kTogether);
 }
 
-// A product or a kernel whose results nobody reads soon, and before step `tail`, but steps that are `beside`, and
-// that reads no state, which the update writes.
+// A product or a kernel whose results nobody reads soon, and before step `tail`, but steps that are
+// `beside`, and that reads no state, which the update writes.
 bool CanRunBeside(const Liveness& liveness, int step, int tail, const std::vector<bool>& beside) {
   bool read = false;
   for (Node* node : liveness.steps[step].nodes) {
@@ -34,8 +35,10 @@ bool CanRunBeside(const Liveness& liveness, int step, int tail, const std::vecto
       case OpClass::kElementwise:
       case OpClass::kReduce:
       case OpClass::kMovement:
-      case OpClass::kContraction: break;
-      default: return false;
+      case OpClass::kContraction:
+        break;
+      default:
+        return false;
     }
     for (const Value& v : node->operands()) {
       if (v && ResolveView(v).base.node->Is("state")) return false;
@@ -101,7 +104,8 @@ void AssignStreams(Graph& graph, const PassOptions& options) {
       const bool waits_here = waits[step] > waited_for;
       if (waits_here) waited_for = waits[step];
       for (Node* node : liveness.steps[step].nodes) {
-        if (beside[step]) on ? node->SetFact(fact::kStream, int64_t{1}) : node->ClearFact(fact::kStream);
+        if (beside[step])
+          on ? node->SetFact(fact::kStream, int64_t{1}) : node->ClearFact(fact::kStream);
         if (!waits_here) continue;
         const int64_t region = liveness.steps[waits[step]].region;
         on ? node->SetFact(fact::kWaits, region) : node->ClearFact(fact::kWaits);

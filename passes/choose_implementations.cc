@@ -1,12 +1,12 @@
 // choose-implementations: asks the target who computes what the code generator does not, and sets
 // aside the scratch that the chosen library needs.
-#include <algorithm>
-
 #include "ir/base/error.h"
 #include "ir/facts.h"
 #include "ir/space.h"
 #include "passes/analysis/attention_query.h"
 #include "passes/passes.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -46,11 +46,16 @@ void ChooseAttention(Node* node, const PassOptions& options) {
 void ChooseImplementations(Graph& graph, const PassOptions& options) {
   for (Node* node : graph.Nodes()) {
     switch (node->op_class()) {
-      case OpClass::kAttention: ChooseAttention(node, options); break;
+      case OpClass::kAttention:
+        ChooseAttention(node, options);
+        break;
       case OpClass::kContraction:
       case OpClass::kSort:
-      case OpClass::kScatter: node->SetFact(fact::kImpl, std::string("library")); break;
-      default: break;
+      case OpClass::kScatter:
+        node->SetFact(fact::kImpl, std::string("library"));
+        break;
+      default:
+        break;
     }
   }
 }

@@ -1,23 +1,25 @@
-// fuse-epilogues: leaves to a matrix product's library call what it does on its way out for less than
-// a kernel of its own would cost.
+// fuse-epilogues: leaves to a matrix product's library call what it does on its way out for less
+// than a kernel of its own would cost.
 //
 //   bias        cast(add(cast(product), bias)) where libraries alone read the sum. One rounding
 //               instead of two. A bias that a fused kernel would add while it reads stays there.
-//   accumulate  add(state, product) that is the state's next value, or add(sum, product) with the sum
+//   accumulate  add(state, product) that is the state's next value, or add(sum, product) with the
+//   sum
 //               of products before, which nothing else reads; in f32: beta = 1, in place where
 //               plan-memory finds that the old value is not needed any more.
-//   accumulate  likewise add(sum of products, segment_sum): the gradient of tied embeddings. Only the rows
+//   accumulate  likewise add(sum of products, segment_sum): the gradient of tied embeddings. Only
+//   the rows
 //               that are read are touched.
 //
-// What goes into the call carries fact `joins`, the call fact `epilogue`. Those on products are `tolerance`
-// (DESIGN section 5): strict numerics leave them out.
-#include <set>
-
+// What goes into the call carries fact `joins`, the call fact `epilogue`. Those on products are
+// `tolerance` (DESIGN section 5): strict numerics leave them out.
 #include "ir/facts.h"
 #include "ir/views.h"
 #include "passes/analysis/product_bias.h"
 #include "passes/analysis/small_product.h"
 #include "passes/passes.h"
+
+#include <set>
 
 namespace stator {
 namespace {
@@ -69,7 +71,8 @@ bool TakeBias(Node* product) {
   if (product->type().rank() != 2) return false;
   Use use = OnlyUseOf(product->result());
   Node* widened = nullptr;
-  if (use.node != nullptr && use.node->Is("cast") && dtype != DType::kF32 && use.node->type().dtype == DType::kF32) {
+  if (use.node != nullptr && use.node->Is("cast") && dtype != DType::kF32 &&
+      use.node->type().dtype == DType::kF32) {
     widened = use.node;
     use = OnlyUseOf(widened->result());
   }
@@ -78,7 +81,8 @@ bool TakeBias(Node* product) {
   if (sum->type().shape != product->type().shape) return false;
   if (widened != nullptr) {
     narrowed = OnlyUseOf(sum->result()).node;
-    if (narrowed == nullptr || !narrowed->Is("cast") || narrowed->type().dtype != dtype) return false;
+    if (narrowed == nullptr || !narrowed->Is("cast") || narrowed->type().dtype != dtype)
+      return false;
   }
   Node* last = narrowed != nullptr ? narrowed : sum;
   if (!OnlyLibrariesRead(last->result(), /*views_only=*/true)) return false;
@@ -101,7 +105,8 @@ bool IsStateUpdate(const Graph& graph, Value addend, const Node& sum) {
 // Whether `addend` is a product, or one with others added, that `sum` alone reads. Products join in
 // the order in which they come: `before` are those seen so far.
 bool IsPartialSum(Value addend, const std::set<const Node*>& before) {
-  const Node* call = addend.node->op_class() == OpClass::kContraction ? addend.node : JoinedCall(*addend.node);
+  const Node* call =
+      addend.node->op_class() == OpClass::kContraction ? addend.node : JoinedCall(*addend.node);
   return call != nullptr && before.contains(call) && OnlyUseOf(addend).node != nullptr;
 }
 
@@ -110,7 +115,9 @@ void TakeSegments(Node* segments, const std::set<const Node*>& before) {
   const Use use = OnlyUseOf(segments->result());
   if (use.node == nullptr || !use.node->Is("add") || !IsFloat(segments->type().dtype)) return;
   const Value addend = use.node->operand(1 - use.operand);
-  if (addend.type() != segments->type() || ByteWidth(addend.dtype()) < 4 || !IsPartialSum(addend, before)) return;
+  if (addend.type() != segments->type() || ByteWidth(addend.dtype()) < 4 ||
+      !IsPartialSum(addend, before))
+    return;
   use.node->SetFact(fact::kJoins, int64_t{use.operand});
   segments->SetFact(fact::kEpilogue, std::string("accumulate"));
 }
@@ -139,7 +146,8 @@ void FuseEpilogues(Graph& graph, const PassOptions& options) {
         node->operand(0).type().NumElements() == 0) {
       continue;
     }
-    const bool own = TakesSmallProducts(options) && SmallTileOf(*node, 0);  // whose kernel adds what it likes
+    const bool own =
+        TakesSmallProducts(options) && SmallTileOf(*node, 0);  // whose kernel adds what it likes
     if (own || !TakeBias(node)) TakeAccumulation(graph, node, seen);
     seen.insert(node);
   }

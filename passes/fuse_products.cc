@@ -1,17 +1,14 @@
-// fuse-products: gives a matrix product to the kernel of a region that reads it element by element, where
-// our own product with that region as its epilogue beats the library's and a kernel after it: one pass
-// over memory less. Such a product has fact `impl` "region" (codegen/emit_matmul.cc).
+// fuse-products: gives a matrix product to the kernel of a region that reads it element by element,
+// where our own product with that region as its epilogue beats the library's and a kernel after it:
+// one pass over memory less. Such a product has fact `impl` "region" (codegen/emit_matmul.cc).
 //
-// Only for GPUs of sm_90, whose instructions the kernel is written in. Off under strict numerics and without
-// --own_matmul: the sums over K come in another order than a library's. A fold in the region keeps its tree.
+// Only for GPUs of sm_90, whose instructions the kernel is written in. Off under strict numerics
+// and without
+// --own_matmul: the sums over K come in another order than a library's. A fold in the region keeps
+// its tree.
 //
-// A product of few elements gets fact `tile` as well and another kernel (codegen/emit_small_product.cc); it has that
-// without a region to take it, too.
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-
+// A product of few elements gets fact `tile` as well and another kernel
+// (codegen/emit_small_product.cc); it has that without a region to take it, too.
 #include "ir/base/error.h"
 #include "ir/facts.h"
 #include "ir/region.h"
@@ -19,26 +16,36 @@
 #include "passes/analysis/small_product.h"
 #include "passes/passes.h"
 
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
 namespace stator {
 namespace {
 
 // What the kernel can do.
-constexpr int64_t kTileRows = 128;     // of a tile; with a fold, M is a multiple; the fold's chunk is this, or half
+constexpr int64_t kTileRows =
+    128;  // of a tile; with a fold, M is a multiple; the fold's chunk is this, or half
 constexpr int64_t kColumns = 64;       // N is a multiple of it,
 constexpr int64_t kFoldColumns = 128;  // with a fold of this,
 constexpr int64_t kStride = 8;         // K a multiple of it: 16 bytes
-constexpr int64_t kReadBytes = 4;      // that the epilogue reads an element of the product: registers
+constexpr int64_t kReadBytes = 4;  // that the epilogue reads an element of the product: registers
 
-// Where it is used; measured on an H200 at K 768 (docs/notes/own-matmul.md): long enough sums for the epilogue to hide
-// behind, not so long that the library's better loop wins more than the pass over memory costs; and
-// more tiles than multiprocessors by a factor that makes the last turn cheap.
+// Where it is used; measured on an H200 at K 768 (docs/notes/own-matmul.md): long enough sums for
+// the epilogue to hide behind, not so long that the library's better loop wins more than the pass
+// over memory costs; and more tiles than multiprocessors by a factor that makes the last turn
+// cheap.
 constexpr int64_t kLeastDepth = 512, kMostDepth = 4096;
 constexpr int64_t kLeastElements = 4 * 132 * kTileRows * 192;
 
 class Fuser {
  public:
   Fuser(Graph& graph, const PassOptions& options)
-      : graph_(graph), wish_(options.own_matmul), fuse_(options.fuse), small_(TakesSmallProducts(options)) {
+      : graph_(graph),
+        wish_(options.own_matmul),
+        fuse_(options.fuse),
+        small_(TakesSmallProducts(options)) {
     place_.assign(graph.max_id(), 0);
     int place = 0;
     for (Node* node : graph.Nodes()) {
@@ -68,7 +75,9 @@ class Fuser {
 
  private:
   bool IsEligible(const Node& node) const {
-    if (node.op_class() != OpClass::kContraction || node.HasFact(fact::kEpilogue) || node.type().rank() != 2) return false;
+    if (node.op_class() != OpClass::kContraction || node.HasFact(fact::kEpilogue) ||
+        node.type().rank() != 2)
+      return false;
     const Value a = node.operand(0), b = node.operand(1);
     for (const DType d : {a.dtype(), b.dtype(), node.type().dtype}) {
       if (d != DType::kBF16) return false;
@@ -82,9 +91,11 @@ class Fuser {
   }
 
   bool IsFaster(const Node& node) const {
-    const int64_t m = node.type().shape[0], n = node.type().shape[1], k = node.operand(0).shape()[1];
+    const int64_t m = node.type().shape[0], n = node.type().shape[1],
+                  k = node.operand(0).shape()[1];
     if (k % kStride != 0 || n % kColumns != 0) return false;
-    return wish_ == OwnMatmul::kWherePossible || (k >= kLeastDepth && k <= kMostDepth && m * n >= kLeastElements);
+    return wish_ == OwnMatmul::kWherePossible ||
+           (k >= kLeastDepth && k <= kMostDepth && m * n >= kLeastElements);
   }
 
   // The region that takes the product; -1 when none does.
@@ -106,7 +117,8 @@ class Fuser {
     for (const Node* n : nodes) {
       if (n->Is("fold")) {
         if (++folds > 1 || !FoldFits(*n, product)) return false;
-      } else if ((n->op_class() != OpClass::kElementwise && n->op_class() != OpClass::kRandom) || n->HasFact(fact::kJoins)) {
+      } else if ((n->op_class() != OpClass::kElementwise && n->op_class() != OpClass::kRandom) ||
+                 n->HasFact(fact::kJoins)) {
         return false;
       }
     }
@@ -123,7 +135,8 @@ class Fuser {
     if (f.outer != 1 || f.n != product.shape()[0] || f.inner != product.shape()[1]) return false;
     if (fold.type().dtype != DType::kF32 || fold.view().Str("kind") != "sum") return false;
     if (tile_) return SmallTileOf(*product.node, f.chunk).has_value();
-    const bool half = f.chunk == kTileRows / 2 && wish_ == OwnMatmul::kWherePossible;  // for tests: not timed
+    const bool half =
+        f.chunk == kTileRows / 2 && wish_ == OwnMatmul::kWherePossible;  // for tests: not timed
     return (f.chunk == kTileRows || half) && f.n % kTileRows == 0 && f.inner % kFoldColumns == 0;
   }
 
@@ -143,7 +156,8 @@ class Fuser {
         for (const Value& o : base.node->operands()) {
           if (o) read(o, pulled);
         }
-      } else if (!inside.contains(base.node) && base.type().NumElements() >= product.type().NumElements()) {
+      } else if (!inside.contains(base.node) &&
+                 base.type().NumElements() >= product.type().NumElements()) {
         whole.insert(base);
       }
     };
@@ -158,8 +172,8 @@ class Fuser {
     return fits && bytes <= kReadBytes;
   }
 
-  // Whether a path leads from the product to region `to` through another one: which has a node behind the
-  // product, and that keeps the search near.
+  // Whether a path leads from the product to region `to` through another one: which has a node
+  // behind the product, and that keeps the search near.
   bool HasDetour(const Node& product, int to) const {
     const int from = RegionOf(product), place = place_[product.id()];
     std::set<int> seen = {from, to};
@@ -174,7 +188,8 @@ class Fuser {
           while (IsViewNode(*base)) base = base->operand(0).node;
           const int next = RegionOf(*base);
           if (next == from && region != to) return true;
-          if (next >= 0 && last_.at(next) > place && seen.insert(next).second) pending.push_back(next);
+          if (next >= 0 && last_.at(next) > place && seen.insert(next).second)
+            pending.push_back(next);
         }
       }
     }

@@ -1,34 +1,35 @@
-// fuse-regions: decides which nodes share a kernel. Elementwise work joins the reductions whose rows
-// or columns it feeds or follows, several outputs leave one kernel, and cheap small values are
+// fuse-regions: decides which nodes share a kernel. Elementwise work joins the reductions whose
+// rows or columns it feeds or follows, several outputs leave one kernel, and cheap small values are
 // recomputed where they are read. Fusing never changes a result: every value is still rounded to
 // its dtype, and folds keep their tree.
 //
 // Forward and backward stay apart: a backward node that needs only forward values would otherwise
 // join their kernel, and its result would live from there to its use.
 //
-// A region is legal when (1) one iteration space holds all its nodes (ir/region.h), (2) every access
-// to a value computed inside it is at the very element being computed, and (3) no path leaves it
-// and comes back. Nodes are visited in order, each starting as its own region and merging with the
-// regions of its operands, then with regions that read the same large operands.
-#include <algorithm>
-#include <iterator>
-#include <unordered_map>
-#include <vector>
-
+// A region is legal when (1) one iteration space holds all its nodes (ir/region.h), (2) every
+// access to a value computed inside it is at the very element being computed, and (3) no path
+// leaves it and comes back. Nodes are visited in order, each starting as its own region and merging
+// with the regions of its operands, then with regions that read the same large operands.
 #include "ir/base/error.h"
 #include "ir/facts.h"
 #include "ir/region.h"
 #include "ir/views.h"
 #include "passes/passes.h"
 
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+#include <vector>
+
 namespace stator {
 namespace {
 
-constexpr int64_t kInlineElements = 65536;   // recompute at most this much, at each use
-constexpr int64_t kSiblingElements = 4096;   // reading less than this twice is not worth a merge
-constexpr int64_t kSiblingShare = 2;         // nor is reading less than one of so many parts of the space
-constexpr int64_t kRowColumnLength = 2048;   // longest row whose column folds stay in registers
-constexpr int64_t kAssembledRun = 16;  // elements of a part in a row: fewer would be stored one by one
+constexpr int64_t kInlineElements = 65536;  // recompute at most this much, at each use
+constexpr int64_t kSiblingElements = 4096;  // reading less than this twice is not worth a merge
+constexpr int64_t kSiblingShare = 2;  // nor is reading less than one of so many parts of the space
+constexpr int64_t kRowColumnLength = 2048;  // longest row whose column folds stay in registers
+constexpr int64_t kAssembledRun =
+    16;  // elements of a part in a row: fewer would be stored one by one
 constexpr size_t kMaxNodes = 160;
 constexpr int kMaxColumnFolds = 4;
 
@@ -42,13 +43,17 @@ bool IsFusible(const Node& n) {
     case OpClass::kElementwise:
     case OpClass::kReduce:
     case OpClass::kGather:
-    case OpClass::kRandom: return true;
-    case OpClass::kMovement: return !IsViewNode(n);
-    default: return false;
+    case OpClass::kRandom:
+      return true;
+    case OpClass::kMovement:
+      return !IsViewNode(n);
+    default:
+      return false;
   }
 }
 
-// Whether the node's value is its operand in a wider type: what reads the operand instead reads less.
+// Whether the node's value is its operand in a wider type: what reads the operand instead reads
+// less.
 bool Widens(const Node& n) {
   if (!n.Is("cast")) return false;
   const DType from = n.operand(0).dtype(), to = n.type().dtype;
@@ -61,9 +66,9 @@ struct Region {
   bool fusible = true;
   bool alive = true;
   Symbol phase;
-  std::vector<int> reads;          // ids of the storage-owning nodes that it reads, ascending
-  int forward = -1;                // of a dead one: where it went
-  int reach = 0;                   // the last place, in the graph's order, of it and all that it waits for
+  std::vector<int> reads;  // ids of the storage-owning nodes that it reads, ascending
+  int forward = -1;        // of a dead one: where it went
+  int reach = 0;           // the last place, in the graph's order, of it and all that it waits for
 };
 
 class Fuser {
@@ -103,7 +108,9 @@ class Fuser {
   // A concat of equal parts that are computed here, for readers that take it from memory.
   void MarkAssembled() {
     for (Node* node : graph_.Nodes()) {
-      if (!options_.fuse || !node->Is("concat") || !IsFusible(*node) || node->type().NumElements() == 0) continue;
+      if (!options_.fuse || !node->Is("concat") || !IsFusible(*node) ||
+          node->type().NumElements() == 0)
+        continue;
       const int axis = node->view().Axis("axis");
       const int64_t run = DenseStrides(node->type().shape)[axis] * node->operand(0).shape()[axis];
       bool equal = run >= kAssembledRun, computed = false, from_memory = true;
@@ -112,7 +119,8 @@ class Fuser {
         computed = computed || part.node->op_class() == OpClass::kElementwise;
       }
       for (const Use& use : UsesThroughViews(node->result())) {
-        from_memory = from_memory && (!IsFusible(*use.node) || use.node->op_class() == OpClass::kMovement);
+        from_memory =
+            from_memory && (!IsFusible(*use.node) || use.node->op_class() == OpClass::kMovement);
       }
       if (equal && computed && from_memory) node->SetFact(fact::kAssembled, true);
     }
@@ -132,11 +140,13 @@ class Fuser {
       const bool widens = Widens(*node);
       bool fusible = !uses.empty();
       for (const Use& u : uses) {
-        fusible = fusible && IsFusible(*u.node) && (widens || u.node->op_class() != OpClass::kReduce);
+        fusible =
+            fusible && IsFusible(*u.node) && (widens || u.node->op_class() != OpClass::kReduce);
         small = small && WorkOf(*u.node) >= 16 * v.type().NumElements();
       }
       if (!fusible) continue;
-      const bool single = uses.size() == 1 && !IsAssembled(*uses[0].node) && IsShifted(v, uses[0]) &&
+      const bool single = uses.size() == 1 && !IsAssembled(*uses[0].node) &&
+                          IsShifted(v, uses[0]) &&
                           WorkOf(*uses[0].node) <= 2 * v.type().NumElements();
       if (small || single || widens) {
         inline_[node->id()] = true;
@@ -150,10 +160,12 @@ class Fuser {
     if (!any_inline_) return;
     Copies copies;
     for (Node* node : graph_.Nodes()) {
-      const int region = node->id() < static_cast<int>(region_of_.size()) ? region_of_[node->id()] : -1;
+      const int region =
+          node->id() < static_cast<int>(region_of_.size()) ? region_of_[node->id()] : -1;
       if (region < 0) continue;
       for (int i = 0; i < node->num_operands(); ++i) {
-        if (node->operand(i)) graph_.SetOperand(node, i, Copied(node->operand(i), region, node, copies));
+        if (node->operand(i))
+          graph_.SetOperand(node, i, Copied(node->operand(i), region, node, copies));
       }
     }
     graph_.EraseDead();
@@ -256,7 +268,8 @@ class Fuser {
     for (const int p : parents) {
       // A mask that every layer reads must not tie the layers together, nor a list of targets the
       // chunks of tokens that each read a part of it.
-      const int64_t least = std::max(kSiblingElements, regions_[id].space.elements() / kSiblingShare);
+      const int64_t least =
+          std::max(kSiblingElements, regions_[id].space.elements() / kSiblingShare);
       if (NodeElements(p) < least || ReadsAPart(*node, p)) continue;
       for (const int reader : readers_[p]) candidates.push_back(Root(reader));
     }
@@ -337,8 +350,8 @@ class Fuser {
     return r;
   }
 
-  // Whether a path leads from `from` to `to` through another region. Only regions that reach as far as
-  // `from` can lie on one, which keeps the search near.
+  // Whether a path leads from `from` to `to` through another region. Only regions that reach as far
+  // as `from` can lie on one, which keeps the search near.
   bool HasIndirectPath(int from, int to) const {
     seen_.resize(regions_.size(), 0);
     const int search = ++searches_;
@@ -359,7 +372,9 @@ class Fuser {
     return false;
   }
 
-  bool MergeMakesCycle(int a, int b) const { return HasIndirectPath(a, b) || HasIndirectPath(b, a); }
+  bool MergeMakesCycle(int a, int b) const {
+    return HasIndirectPath(a, b) || HasIndirectPath(b, a);
+  }
 
   // The sum of all parameters' squares, joined to one parameter's, would hold back that kernel and
   // make it unlike the others: apart, equal ones share a launch (codegen/merge_calls.h).
@@ -368,7 +383,8 @@ class Fuser {
       return regions_[r].space.kind == SpaceKind::kPointwise && regions_[r].space.elements() == 1;
     };
     const auto folds = [&](int r) { return regions_[r].space.kind != SpaceKind::kPointwise; };
-    return regions_[a].phase.str() == "update" && ((scalar(a) && folds(b)) || (folds(a) && scalar(b)));
+    return regions_[a].phase.str() == "update" &&
+           ((scalar(a) && folds(b)) || (folds(a) && scalar(b)));
   }
 
   bool TryMerge(int a, int b) {
@@ -413,8 +429,8 @@ class Fuser {
       const Place place = PlaceOf(space, *n);
       if (place == Place::kNowhere || (IsAssembled(*n) && place != Place::kFull)) return false;
       const IndexExpr& own = n->Is("fold") || place == Place::kFull ? at.full : at.row;
-      const bool aligned =
-          n->op_class() == OpClass::kElementwise || n->Is("fold") || n->Is("reshape") || IsAssembled(*n);
+      const bool aligned = n->op_class() == OpClass::kElementwise || n->Is("fold") ||
+                           n->Is("reshape") || IsAssembled(*n);
       for (const Value& v : n->operands()) {
         if (v && !AccessCoincides(space, at, vars, *n, v, own, aligned)) return false;
       }
@@ -433,9 +449,12 @@ class Fuser {
     if (inside_[base.node->id()] == trials_) {
       if (!aligned || IsAssembled(*base.node)) return false;
       switch (PlaceOf(space, *base.node)) {
-        case Place::kFull: return pulled == at.full;
-        case Place::kRow: return pulled == at.row;
-        default: return false;
+        case Place::kFull:
+          return pulled == at.full;
+        case Place::kRow:
+          return pulled == at.row;
+        default:
+          return false;
       }
     }
     for (const Value& o : base.node->operands()) {
@@ -450,12 +469,12 @@ class Fuser {
   int place_ = 0;
   // By node id:
   std::vector<int> region_of_;
-  std::vector<char> inline_;                // whether the node is recomputed where it is read
-  std::vector<Node*> node_by_id_;           // of nodes that are read
-  std::vector<std::vector<int>> readers_;   // regions
+  std::vector<char> inline_;               // whether the node is recomputed where it is read
+  std::vector<Node*> node_by_id_;          // of nodes that are read
+  std::vector<std::vector<int>> readers_;  // regions
   bool any_inline_ = false;
-  // The last search that saw a region, and the last trial that had a node inside: marks that need no
-  // clearing.
+  // The last search that saw a region, and the last trial that had a node inside: marks that need
+  // no clearing.
   mutable std::vector<int> seen_, inside_;
   mutable int searches_ = 0, trials_ = 0;
 };

@@ -1,10 +1,10 @@
 // limit-indices: leaves on every integer input the range its ids must lie in, so that the runtime
 // checks them before they reach a device. The limit is the smallest that any use asks for; an
 // `ignored` id passes when every limited use ignores it.
-#include <algorithm>
-
 #include "ir/facts.h"
 #include "passes/passes.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {

@@ -96,7 +96,8 @@ bool MatMulTakes(const View& view, const Dims& shape) {
   const bool column_major = (s0 == 1 || rows == 1) && (s1 >= rows || cols == 1);
   if (!row_major && !column_major) return false;
   for (int i = 0; i + 3 < r; ++i) {
-    if (shape[i] != 1 && shape[i + 1] != 1 && view.strides[i] != view.strides[i + 1] * shape[i + 1]) {
+    if (shape[i] != 1 && shape[i + 1] != 1 &&
+        view.strides[i] != view.strides[i + 1] * shape[i + 1]) {
       return false;
     }
   }
@@ -106,16 +107,21 @@ bool MatMulTakes(const View& view, const Dims& shape) {
 bool Takes(const Node& user, int operand, Value v) {
   const View view = ResolveView(v);
   switch (user.op_class()) {
-    case OpClass::kContraction: return MatMulTakes(view, v.shape());
+    case OpClass::kContraction:
+      return MatMulTakes(view, v.shape());
     case OpClass::kAttention:
-      // Data tensors may be strided in all but the last axis; ids, lengths and statistics are dense.
+      // Data tensors may be strided in all but the last axis; ids, lengths and statistics are
+      // dense.
       if (v.type().rank() == 4) return view.strides[3] == 1 || v.shape()[3] == 1;
       return IsDense(view, v.shape());
     case OpClass::kScatter:
     case OpClass::kSort:
     case OpClass::kScan:
-    case OpClass::kCustom: (void)operand; return IsDense(view, v.shape());
-    default: return true;
+    case OpClass::kCustom:
+      (void)operand;
+      return IsDense(view, v.shape());
+    default:
+      return true;
   }
 }
 
@@ -145,8 +151,10 @@ bool NeedsStorage(const Node& user) {
     case OpClass::kScatter:
     case OpClass::kSort:
     case OpClass::kScan:
-    case OpClass::kCustom: return true;
-    default: return false;
+    case OpClass::kCustom:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -7,13 +7,13 @@
 //     that is cheaper computed again, and would let mixed precision treat an update as forward;
 //   - nodes of different f32 groups before mixed precision has settled what is rounded where;
 //   - clones made on purpose, to save memory.
+#include "ir/facts.h"
+#include "passes/passes.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <unordered_set>
-
-#include "ir/facts.h"
-#include "passes/passes.h"
 
 namespace stator {
 namespace {

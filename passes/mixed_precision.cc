@@ -300,7 +300,8 @@ class Rewriter {
     const Value row = bias.node->op_class() == OpClass::kMovement ? bias.node->operand(0) : bias;
     const bool parameter = row.node->Is("state") && FormsOf(row).has_low;
     return parameter && row.type().rank() == 1 && row.shape()[0] == product.shape().back() &&
-           OnlyUseOf(product).node == &n && OnlyLibrariesRead(n.view().out(0), /*views_only=*/false);
+           OnlyUseOf(product).node == &n &&
+           OnlyLibrariesRead(n.view().out(0), /*views_only=*/false);
   }
 
   void Elementwise(Node& n) {

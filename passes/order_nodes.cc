@@ -5,17 +5,10 @@
 // peak. A step that writes a state's next value comes after the readers of the old value where
 // that is possible, so that plan-memory can let it write in place.
 //
-// Where it costs next to no memory, the update comes last and its equal steps stand side by side, marked as
-// `together`: codegen makes one launch of them (codegen/merge_calls.h). For a GPU also its different
-// ones, and with them the little kernels before it that only it waits for: the last folds of gradients.
-#include <algorithm>
-#include <iterator>
-#include <set>
-#include <string>
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
-
+// Where it costs next to no memory, the update comes last and its equal steps stand side by side,
+// marked as `together`: codegen makes one launch of them (codegen/merge_calls.h). For a GPU also
+// its different ones, and with them the little kernels before it that only it waits for: the last
+// folds of gradients.
 #include "ir/base/error.h"
 #include "ir/facts.h"
 #include "ir/space.h"
@@ -23,6 +16,14 @@
 #include "ir/views.h"
 #include "passes/analysis/schedule.h"
 #include "passes/passes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 namespace stator {
 namespace {
@@ -56,9 +57,7 @@ class Orderer {
 
  private:
   // The unit of a node; -1 for inputs, states, inline constants and views on those.
-  int UnitOf(const Node& node) const {
-    return unit_of_[node.id()];
-  }
+  int UnitOf(const Node& node) const { return unit_of_[node.id()]; }
 
   void FormUnits() {
     std::unordered_map<int, int> unit_of_region;
@@ -154,9 +153,7 @@ class Orderer {
     for (const auto& [reader, writer] : backward) AddEdgeIfAcyclic(problem_, reader, writer);
   }
 
-  bool IsUpdate(int unit) const {
-    return units_[unit].nodes[0]->StrFact(fact::kPhase) == "update";
-  }
+  bool IsUpdate(int unit) const { return units_[unit].nodes[0]->StrFact(fact::kPhase) == "update"; }
 
   // What the steps of the update do, whatever they do it to.
   std::string SignatureOf(int unit) const {
@@ -189,7 +186,8 @@ class Orderer {
     return {};
   }
 
-  // The update, and with `little` what only it, or nothing, waits for, if it is a kernel that reads little.
+  // The update, and with `little` what only it, or nothing, waits for, if it is a kernel that reads
+  // little.
   void FindLate(const std::vector<int>& legal, bool little) {
     late_.assign(units_.size(), false);
     for (size_t k = legal.size(); k-- > 0;) {
@@ -206,8 +204,10 @@ class Orderer {
       switch (n->op_class()) {
         case OpClass::kElementwise:
         case OpClass::kReduce:
-        case OpClass::kMovement: break;
-        default: return false;
+        case OpClass::kMovement:
+          break;
+        default:
+          return false;
       }
       for (const Value& v : n->operands()) {
         if (!v) continue;
@@ -222,7 +222,9 @@ class Orderer {
 
   // Equal steps have one number, in the order in which they are first asked for.
   int KindOf(int unit) {
-    if (kind_[unit] < 0) kind_[unit] = kinds_.emplace(SignatureOf(unit), static_cast<int>(kinds_.size())).first->second;
+    if (kind_[unit] < 0)
+      kind_[unit] =
+          kinds_.emplace(SignatureOf(unit), static_cast<int>(kinds_.size())).first->second;
     return kind_[unit];
   }
 
@@ -246,11 +248,12 @@ class Orderer {
     return others;
   }
 
-  // For each place in the order the last one of its run: of equal updates side by side, or different
-  // ones, none of which waits for another.
+  // For each place in the order the last one of its run: of equal updates side by side, or
+  // different ones, none of which waits for another.
   std::vector<int> RunEnds(const std::vector<int>& order) {
     std::vector<int> ends(order.size());
-    std::vector<size_t> waits(units_.size(), 0);  // the last run, counted from 1, that a unit waits for
+    std::vector<size_t> waits(units_.size(),
+                              0);  // the last run, counted from 1, that a unit waits for
     for (size_t first = 0, end = 0; first < order.size(); first = end) {
       const bool late = late_[order[first]];
       end = first;
@@ -258,7 +261,8 @@ class Orderer {
         for (const int after : problem_.successors[order[end]]) waits[after] = first + 1;
         ++end;
       } while (late && end < order.size() && late_[order[end]] &&
-               (different_ || KindOf(order[end]) == KindOf(order[first])) && waits[order[end]] != first + 1);
+               (different_ || KindOf(order[end]) == KindOf(order[first])) &&
+               waits[order[end]] != first + 1);
       std::fill(ends.begin() + first, ends.begin() + end, static_cast<int>(end) - 1);
     }
     return ends;
@@ -306,8 +310,9 @@ class Orderer {
     for (size_t u = 0; u < units_.size(); ++u) missing.insert(static_cast<int>(u));
     for (const int u : order) missing.erase(u);
     const Node& node = *units_[*missing.begin()].nodes.front();
-    Fail(ErrorCode::kInvalidArgument, "order-nodes: regions depend on each other in a circle, at region ",
-         RegionOf(node), ": ", PrintNode(node));
+    Fail(ErrorCode::kInvalidArgument,
+         "order-nodes: regions depend on each other in a circle, at region ", RegionOf(node), ": ",
+         PrintNode(node));
   }
 
   Graph& graph_;
@@ -318,7 +323,7 @@ class Orderer {
   std::vector<char> placed_;  // by node id
   std::vector<char> late_;    // by unit
   bool different_ = false;    // whether runs may be of different steps
-  std::vector<int> kind_;     // by unit: equal where they do the same to something; -1: not asked for
+  std::vector<int> kind_;  // by unit: equal where they do the same to something; -1: not asked for
   std::unordered_map<std::string, int> kinds_;  // by signature
   ScheduleProblem problem_;
 };

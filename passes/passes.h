@@ -1,4 +1,5 @@
-// Every pass, by the name it has in the pipeline. What each one does is told at the head of its file.
+// Every pass, by the name it has in the pipeline. What each one does is told at the head of its
+// file.
 #pragma once
 
 #include "ir/graph.h"

@@ -2,10 +2,10 @@
 // line is a pass and the reason why it stands where it stands; read this file first.
 #include "passes/pipeline.h"
 
-#include <algorithm>
-
 #include "ir/base/error.h"
 #include "passes/passes.h"
+
+#include <algorithm>
 
 namespace stator {
 namespace {
@@ -18,8 +18,11 @@ void Append(std::vector<Pass>& to, const std::vector<Pass>& from) {
 
 std::vector<Pass> ModelPasses() {
   return {
-      {"limit-indices", "while ops still say which operand is an index, and into what", LimitIndices},
-      {"canonicalize", "before everything that matches patterns, so that they meet one spelling of a thing", Canonicalize},
+      {"limit-indices", "while ops still say which operand is an index, and into what",
+       LimitIndices},
+      {"canonicalize",
+       "before everything that matches patterns, so that they meet one spelling of a thing",
+       Canonicalize},
       {"fold-constants", "after canonicalize, which brings constants next to each other",
        FoldConstants},
       {"merge-duplicates", "before autodiff, which would differentiate each duplicate",
@@ -66,22 +69,32 @@ std::vector<Pass> LowerPasses() {
       {"fold-constants", "expansions compute with constants", FoldConstants},
       {"merge-duplicates", "expansions repeat each other, and casts meet their like",
        MergeDuplicates},
-      {"choose-implementations", "library calls are in sight and final; what scratch they need is planned as memory",
+      {"choose-implementations",
+       "library calls are in sight and final; what scratch they need is planned as memory",
        ChooseImplementations},
       {"split-reductions", "once every reduction is in sight, and before regions form around folds",
        SplitReductions},
-      {"recompute", "on final nodes, and before regions: a clone joins the backward kernel that reads what it reads",
+      {"recompute",
+       "on final nodes, and before regions: a clone joins the backward kernel that reads what it "
+       "reads",
        Recompute},
       {"lower-views", "after the last pass that adds movement; regions form around what is no view",
        LowerViews},
-      {"fuse-epilogues", "after views are known, and before fuse-regions, which leaves alone what a library call does",
+      {"fuse-epilogues",
+       "after views are known, and before fuse-regions, which leaves alone what a library call "
+       "does",
        FuseEpilogues},
-      {"place-in-concat", "after views are known, and before regions form: a library call writes into the joined buffer",
+      {"place-in-concat",
+       "after views are known, and before regions form: a library call writes into the joined "
+       "buffer",
        PlaceInConcat},
       {"fuse-regions", "on final nodes: nothing that computes is added after it", FuseRegions},
-      {"fuse-products", "of regions: one takes the product that it reads, and with it the time to load it", FuseProducts},
+      {"fuse-products",
+       "of regions: one takes the product that it reads, and with it the time to load it",
+       FuseProducts},
       {"order-nodes", "of regions, which run as a whole", OrderNodes},
-      {"assign-streams", "when the order is known, and before plan-memory: what runs at once shares no memory",
+      {"assign-streams",
+       "when the order is known, and before plan-memory: what runs at once shares no memory",
        AssignStreams},
       {"plan-memory", "last: lifetimes are known when the order is", PlanMemory},
   };

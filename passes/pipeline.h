@@ -1,16 +1,16 @@
 // The order of the passes; pipeline.cc is the table of contents of the compiler.
 #pragma once
 
+#include "passes/pass.h"
+
 #include <string_view>
 #include <vector>
 
-#include "passes/pass.h"
-
 namespace stator {
 
-// The stages, in order. BuildTrainingGraphs (passes/training_programs.h) goes through the first three
-// for every program of a bundle, and StatePasses follow when the bundle is whole; each program then
-// goes through LowerPasses by itself.
+// The stages, in order. BuildTrainingGraphs (passes/training_programs.h) goes through the first
+// three for every program of a bundle, and StatePasses follow when the bundle is whole; each
+// program then goes through LowerPasses by itself.
 std::vector<Pass> ModelPasses();      // simplify what was declared
 std::vector<Pass> StepPasses();       // add what a training step computes
 std::vector<Pass> PrecisionPasses();  // settle dtypes

@@ -4,11 +4,11 @@
 //
 // The mark is fact `joins` on the concat (ir/facts.h). Heads stay dense, so that every library that
 // takes strided rows can write there. Results that anything else reads are left apart.
-#include <set>
-
 #include "ir/facts.h"
 #include "ir/views.h"
 #include "passes/passes.h"
+
+#include <set>
 
 namespace stator {
 namespace {
@@ -16,7 +16,9 @@ namespace {
 bool CanWriteInto(Graph& graph, const Node& concat) {
   if (!concat.Is("concat") || IsViewNode(concat) || concat.type().NumElements() == 0) return false;
   const Node* call = concat.operand(0).node;
-  if (call->op_class() != OpClass::kAttention || concat.view().Axis("axis") == concat.type().rank() - 1) return false;
+  if (call->op_class() != OpClass::kAttention ||
+      concat.view().Axis("axis") == concat.type().rank() - 1)
+    return false;
   std::set<int> results;
   for (const Value& v : concat.operands()) {
     // Each result once, and as it is: the call takes strides for tensors of heads only.

@@ -182,10 +182,10 @@ class Planner {
 
   Graph& graph_;
   const Liveness liveness_;
-  std::unordered_map<int, int64_t> state_index_;   // by node id
+  std::unordered_map<int, int64_t> state_index_;  // by node id
   // Value -> states whose next value it is.
   std::unordered_map<Value, std::vector<Node*>, ValueHash> becomes_;
-  std::vector<std::vector<int>> by_step_;        // indices into liveness_.values
+  std::vector<std::vector<int>> by_step_;  // indices into liveness_.values
   std::unordered_map<Value, Place, ValueHash> places_;
   std::vector<Interval> slots_;                    // arena buffers
   std::vector<LiveRange> holds_;                   // the value that holds each slot last

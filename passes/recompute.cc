@@ -1,9 +1,9 @@
 // recompute: computes activations anew in the backward pass instead of keeping them since the
 // forward pass: those that cost nothing, and then as many bytes as the options ask for.
 //
-// A value costs nothing when one other large value of no more bytes takes its place in every backward
-// kernel that reads it: the product under an added bias, the gate under its SiLU. It is then never
-// written, and what stands in for it is kept already or is no larger.
+// A value costs nothing when one other large value of no more bytes takes its place in every
+// backward kernel that reads it: the product under an added bias, the gate under its SiLU. It is
+// then never written, and what stands in for it is kept already or is no larger.
 //
 // A value is kept when the backward pass reads a result of the forward pass. It can go when
 // elementwise ops, index maps and counter-based random bits compute it from other kept values,
@@ -30,7 +30,8 @@ namespace {
 constexpr int64_t kSmallShare = 64;  // keeping less than one in so many of a value's bytes is free
 constexpr int64_t kSmallestBytes = 1024;
 constexpr size_t kMostNodes = 32;  // of one value's recomputation
-constexpr int64_t kSmallestFree = 1 << 20;  // bytes; of less, a kernel more costs more than is saved
+constexpr int64_t kSmallestFree = 1
+                                  << 20;  // bytes; of less, a kernel more costs more than is saved
 constexpr int kFreeFunctions = 1;  // exponentials and the like that hide behind the memory's time
 
 bool IsBackward(const Node& n) { return n.StrFact(fact::kPhase) == "backward"; }
@@ -94,7 +95,8 @@ class Recomputer {
   }
 
   bool IsFree(Value v) {
-    if (v.node->op_class() != OpClass::kElementwise || v.type().Bytes() < kSmallestFree) return false;
+    if (v.node->op_class() != OpClass::kElementwise || v.type().Bytes() < kSmallestFree)
+      return false;
     if (sources_.count(v) > 0 || !IsKeptForLater(v)) return false;
     for (const Use& use : kept_.at(v)) {
       if (use.node->op_class() != OpClass::kElementwise) return false;
@@ -102,7 +104,8 @@ class Recomputer {
     std::set<Value> large;
     std::set<int> nodes;
     int functions = 0;
-    if (!TraceFree(v, v.type().Bytes() / kSmallShare, large, nodes, functions) || large.size() != 1) return false;
+    if (!TraceFree(v, v.type().Bytes() / kSmallShare, large, nodes, functions) || large.size() != 1)
+      return false;
     const Value source = *large.begin();
     const bool kept = kept_.count(source) > 0 && dropped_.count(source) == 0;
     if (ByteWidth(source.dtype()) > ByteWidth(v.dtype())) return false;
@@ -112,9 +115,10 @@ class Recomputer {
     return true;
   }
 
-  // Walks from `v` to the large values that it is computed from, element by element; false where the
-  // way is long, costly or crosses rows.
-  bool TraceFree(Value v, int64_t small, std::set<Value>& large, std::set<int>& nodes, int& functions) const {
+  // Walks from `v` to the large values that it is computed from, element by element; false where
+  // the way is long, costly or crosses rows.
+  bool TraceFree(Value v, int64_t small, std::set<Value>& large, std::set<int>& nodes,
+                 int& functions) const {
     if (!nodes.insert(v.node->id()).second) return true;
     functions += CallsFunction(*v.node) ? 1 : 0;
     if (nodes.size() > kMostNodes || functions > kFreeFunctions) return false;
@@ -127,7 +131,8 @@ class Recomputer {
       if (CrossesRows(operand)) return false;
       if (kept || !IsCheap(*from.node)) {
         large.insert(from);
-      } else if (from.node->op_class() != OpClass::kElementwise || !TraceFree(from, small, large, nodes, functions)) {
+      } else if (from.node->op_class() != OpClass::kElementwise ||
+                 !TraceFree(from, small, large, nodes, functions)) {
         return false;
       }
     }

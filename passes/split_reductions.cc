@@ -1,7 +1,7 @@
 // split-reductions: rewrites every reduce op into `fold`s, one run of axes and one level of
 // ir/reduce_tree.h each, so that two-stage reductions are two nodes and need no hidden scratch.
-#include "ir/builder.h"
 #include "ir/base/error.h"
+#include "ir/builder.h"
 #include "ir/ops/reduce_reference.h"
 #include "ir/reduce_tree.h"
 #include "passes/passes.h"
@@ -11,14 +11,22 @@ namespace {
 
 const char* KindName(ReduceKind kind) {
   switch (kind) {
-    case ReduceKind::kSum: return "sum";
-    case ReduceKind::kProd: return "prod";
-    case ReduceKind::kMax: return "max";
-    case ReduceKind::kMin: return "min";
-    case ReduceKind::kAny: return "any";
-    case ReduceKind::kAll: return "all";
-    case ReduceKind::kLogSumExp: return "logsumexp";
-    case ReduceKind::kNone: break;
+    case ReduceKind::kSum:
+      return "sum";
+    case ReduceKind::kProd:
+      return "prod";
+    case ReduceKind::kMax:
+      return "max";
+    case ReduceKind::kMin:
+      return "min";
+    case ReduceKind::kAny:
+      return "any";
+    case ReduceKind::kAll:
+      return "all";
+    case ReduceKind::kLogSumExp:
+      return "logsumexp";
+    case ReduceKind::kNone:
+      break;
   }
   return "";
 }

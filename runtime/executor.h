@@ -1,6 +1,9 @@
 // Executes the programs of a Plan on one device. The same interface on CPU and GPU.
 #pragma once
 
+#include "codegen/plan.h"
+#include "runtime/timed_run.h"
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -8,9 +11,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#include "codegen/plan.h"
-#include "runtime/timed_run.h"
 
 namespace stator {
 
@@ -28,24 +28,25 @@ enum class Tuning {
 
 struct ExecutorOptions {
   ExecutionMode mode = ExecutionMode::kGraph;
-  int threads = 0;          // CPU threads; 0: what OpenMP would take
-  int device = 0;           // GPU ordinal
-  std::string cache_dir = {};    // of compiled kernels; "": $STATOR_CACHE, $XDG_CACHE_HOME/stator or ~/.cache/stator
+  int threads = 0;  // CPU threads; 0: what OpenMP would take
+  int device = 0;   // GPU ordinal
+  std::string cache_dir =
+      {};  // of compiled kernels; "": $STATOR_CACHE, $XDG_CACHE_HOME/stator or ~/.cache/stator
   std::string tuning_file = {};  // GEMM algorithm choices; "": inside the cache directory
   Tuning tuning = Tuning::kSearch;
-  // On a GPU: steps run on the streams that the plan gives them, and (compute capability 9.0 or more)
-  // kernels of a captured program are launched while the one before them still runs, and wait for
-  // its end. Not when `timed`: their times would overlap.
+  // On a GPU: steps run on the streams that the plan gives them, and (compute capability 9.0 or
+  // more) kernels of a captured program are launched while the one before them still runs, and wait
+  // for its end. Not when `timed`: their times would overlap.
   bool overlap = true;
-  bool fast = false;        // admit non-deterministic library kernels
-  bool timed = false;       // for RunTimed: the GPU's tracer is attached before anything is loaded
+  bool fast = false;   // admit non-deterministic library kernels
+  bool timed = false;  // for RunTimed: the GPU's tracer is attached before anything is loaded
 };
 
 // What the device really holds, bytes, measured at load.
 struct MemoryReport {
   int64_t state = 0, arena = 0, io = 0;
-  int64_t libraries = 0;  // handles, workspaces, contexts, modules, captured graphs; by the device's
-                          // free memory, so below 0 when others free theirs meanwhile
+  int64_t libraries = 0;  // handles, workspaces, contexts, modules, captured graphs; by the
+                          // device's free memory, so below 0 when others free theirs meanwhile
 };
 
 using Bytes = std::span<const char>;
@@ -65,7 +66,8 @@ class Executor {
   // Checks inputs (names, sizes, ids in range) and enqueues upload, program and the download of its
   // outputs; does not wait for the device. Returns a ticket. At most `kMaxInFlight` runs are in
   // flight: beyond that it waits for the oldest.
-  virtual int64_t Enqueue(const std::string& program, const std::map<std::string, Bytes>& inputs) = 0;
+  virtual int64_t Enqueue(const std::string& program,
+                          const std::map<std::string, Bytes>& inputs) = 0;
   // The outputs of a run, waiting for it. A ticket can be taken once, and stays valid until
   // kMaxInFlight further runs have been enqueued.
   virtual OutputMap Wait(int64_t ticket) = 0;

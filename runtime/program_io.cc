@@ -114,7 +114,8 @@ void CheckStateSize(const StateEntry& state, size_t size) {
        state.type.ToString(), " takes ", state.type.Bytes());
 }
 
-void WriteHalves(const StateEntry& state, Bytes dense, const std::function<void(int64_t, Bytes)>& write) {
+void WriteHalves(const StateEntry& state, Bytes dense,
+                 const std::function<void(int64_t, Bytes)>& write) {
   std::vector<uint16_t> high(std::min(kPiece, state.type.NumElements())), low(high.size());
   for (int64_t first = 0; first < state.type.NumElements(); first += kPiece) {
     const int64_t count = std::min(kPiece, state.type.NumElements() - first);

@@ -21,9 +21,10 @@ void CheckInputs(const Program& program, const std::map<std::string, Bytes>& inp
 // Throws `Error` unless `size` is that of `state`.
 void CheckStateSize(const StateEntry& state, size_t size);
 
-// Of a state that is kept in halves: gives `write` what memory is to have of the dense f32s, with offsets in the
-// state, a few MiB at a time.
-void WriteHalves(const StateEntry& state, Bytes dense, const std::function<void(int64_t offset, Bytes bytes)>& write);
+// Of a state that is kept in halves: gives `write` what memory is to have of the dense f32s, with
+// offsets in the state, a few MiB at a time.
+void WriteHalves(const StateEntry& state, Bytes dense,
+                 const std::function<void(int64_t offset, Bytes bytes)>& write);
 // The dense f32s of what memory has.
 std::vector<char> JoinHalves(const StateEntry& state, Bytes stored);
 

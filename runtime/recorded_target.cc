@@ -62,7 +62,8 @@ class RecordedTarget : public Target {
 
   bool SupportsAttention(const AttentionQuery& query, std::string* why) const override {
     std::string reason = WhyNotFused(query);
-    if (reason.empty() && query.head_dim > 128) {  // a live device asks cuDNN, which takes more on some
+    if (reason.empty() &&
+        query.head_dim > 128) {  // a live device asks cuDNN, which takes more on some
       reason = StrCat("the head size must be at most 128, got ", query.head_dim);
     }
     if (why != nullptr) *why = reason;

@@ -1,13 +1,13 @@
 #include "frontend/cli/command_line.h"
 
-#include <algorithm>
-#include <charconv>
-#include <sstream>
-
 #include "frontend/cli/version.h"
 #include "ir/base/str.h"
 
 #include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
 
 namespace stator {
 namespace {
@@ -16,12 +16,18 @@ constexpr int kBadUsage = 2;
 
 const char* GroupTitle(ConfigGroup group) {
   switch (group) {
-    case ConfigGroup::kModel: return "Model";
-    case ConfigGroup::kData: return "Data";
-    case ConfigGroup::kOptimization: return "Optimization";
-    case ConfigGroup::kDevice: return "Device and compiler";
-    case ConfigGroup::kRun: return "Run";
-    case ConfigGroup::kSample: return "Sample";
+    case ConfigGroup::kModel:
+      return "Model";
+    case ConfigGroup::kData:
+      return "Data";
+    case ConfigGroup::kOptimization:
+      return "Optimization";
+    case ConfigGroup::kDevice:
+      return "Device and compiler";
+    case ConfigGroup::kRun:
+      return "Run";
+    case ConfigGroup::kSample:
+      return "Sample";
   }
   return "";
 }
@@ -46,8 +52,8 @@ std::string HelpText(const ConfigKey& key) {
 
 constexpr int64_t kMostUpdates = 1'000'000'000'000;
 
-// An integer from `least` to kMostUpdates. CLI11's own checks go through doubles, and its conversion
-// takes what is too large as the largest integer.
+// An integer from `least` to kMostUpdates. CLI11's own checks go through doubles, and its
+// conversion takes what is too large as the largest integer.
 CLI::Validator Between(int64_t least) {
   const auto check = [least](const std::string& text) -> std::string {
     int64_t v = 0;
@@ -59,7 +65,8 @@ CLI::Validator Between(int64_t least) {
   return CLI::Validator(check, "INTEGER");
 }
 
-// Every configuration key as a flag of `app`; values land in `flags`, in the order of the command line.
+// Every configuration key as a flag of `app`; values land in `flags`, in the order of the command
+// line.
 void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
   for (const ConfigKey& key : ConfigKeys()) {
     const std::string name(key.name);
@@ -71,13 +78,16 @@ void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
     if (std::holds_alternative<bool TrainConfig::*>(key.field)) {
       option = app.add_flag_function(
           "--" + name,
-          [&flags, name](int64_t count) { flags.push_back({name, {count > 0 ? "true" : "false"}}); },
+          [&flags, name](int64_t count) {
+            flags.push_back({name, {count > 0 ? "true" : "false"}});
+          },
           HelpText(key));
     } else {
       option = app.add_option("--" + name, store, HelpText(key));
       const bool list = std::holds_alternative<StringList TrainConfig::*>(key.field);
-      option->type_name(list ? (key.group == ConfigGroup::kData ? "FILE..." : "TEXT...") : std::holds_alternative<std::string TrainConfig::*>(key.field)
-                                               ? "TEXT" : "NUMBER");
+      option->type_name(list ? (key.group == ConfigGroup::kData ? "FILE..." : "TEXT...")
+                        : std::holds_alternative<std::string TrainConfig::*>(key.field) ? "TEXT"
+                                                                                        : "NUMBER");
       if (list) {
         option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
       } else {
@@ -100,14 +110,17 @@ void AddProfileCommand(CLI::App& app, CommandLine& out) {
   CLI::App& profile = AddConfigCommand(
       app, "profile", "time every step of an update against what the device can do", out);
   ProfileOptions& o = out.profile;
-  profile.add_option("--compare", o.compare, "variants to time, the first one in full: fused,unfused [what --fuse says]")
+  profile
+      .add_option("--compare", o.compare,
+                  "variants to time, the first one in full: fused,unfused [what --fuse says]")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"fused", "unfused"}));
   profile.add_option("--steps", o.steps, "updates to time [20]")->check(Between(1));
   profile.add_option("--warmup", o.warmup, "updates to run before [3]")->check(Between(0));
   profile.add_option("--html", o.html, "write a page with roofline, timeline and tables");
-  profile.add_option("--trace", o.trace, "write one update as a trace for Perfetto or chrome://tracing");
+  profile.add_option("--trace", o.trace,
+                     "write one update as a trace for Perfetto or chrome://tracing");
   profile.add_option("--json", o.json, "write every figure");
 }
 
@@ -130,14 +143,15 @@ std::string Unexpected(const CLI::App& command) {
 
 CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CommandLine out;
-  const std::vector<std::string> commands = {"train", "sample", "plan", "check", "profile", "probe", "tune", "doctor"};
+  const std::vector<std::string> commands = {"train",   "sample", "plan", "check",
+                                             "profile", "probe",  "tune", "doctor"};
   if (argc < 2) {
-    out.text = StrCat("stator: a command is missing: ", Join(commands, ", "), "\ntry 'stator --help'\n");
+    out.text =
+        StrCat("stator: a command is missing: ", Join(commands, ", "), "\ntry 'stator --help'\n");
     out.exit_code = kBadUsage;
     return out;
   }
-  if (argv[1][0] != '-' &&
-      std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
+  if (argv[1][0] != '-' && std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
     out.text = StrCat("stator: unknown command '", argv[1], "'", DidYouMean(argv[1], commands),
                       "\ntry 'stator --help'\n");
     out.exit_code = kBadUsage;
@@ -147,34 +161,46 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   app.set_version_flag("--version", VersionText());
   app.require_subcommand(1);
   CLI::App& train = AddConfigCommand(app, "train", "train a language model on text", out);
-  train.add_option("--watch", out.watch.patterns, "values inside the step and their figures: 'h.*/attn:absmax,rms'")
+  train
+      .add_option("--watch", out.watch.patterns,
+                  "values inside the step and their figures: 'h.*/attn:absmax,rms'")
       ->allow_extra_args(false)
       ->type_name("PATTERN");
-  train.add_option("--every", out.watch.every, "updates from one look at the watched values to the next [100]")
+  train
+      .add_option("--every", out.watch.every,
+                  "updates from one look at the watched values to the next [100]")
       ->check(Between(1))
       ->needs(train.get_option("--watch"));
   AddConfigCommand(app, "sample", "print text drawn from the model in out_dir", out);
   CLI::App& plan = AddConfigCommand(app, "plan", "compile, and say what the plan holds", out);
-  plan.add_option("--gpu", out.gpu, "plan for a GPU that is not here, by name: h200; an unknown name lists all");
+  plan.add_option("--gpu", out.gpu,
+                  "plan for a GPU that is not here, by name: h200; an unknown name lists all");
   plan.add_option("-o,--output", out.output, "write the plan to a file");
   plan.add_option("--dump", out.dump, "write every program's text after every pass to a folder");
   plan.add_option("--load", out.load, "describe a plan file instead of compiling")
       ->excludes(plan.get_option("--gpu"), plan.get_option("--output"), plan.get_option("--dump"));
   plan.add_flag("--steps", out.steps, "list every step");
-  CLI::App& check = AddConfigCommand(app, "check", "compare fused, unfused and interpreted updates, value by value", out);
+  CLI::App& check = AddConfigCommand(
+      app, "check", "compare fused, unfused and interpreted updates, value by value", out);
   check.add_option("--steps", out.check.steps, "updates to compare [3]")->check(Between(0));
   check.add_option("--after", out.check.after, "updates to run before [0]")->check(Between(0));
-  check.add_option("--reference", out.check.reference, "ask the interpreter: auto (where it is quick), yes, no")
+  check
+      .add_option("--reference", out.check.reference,
+                  "ask the interpreter: auto (where it is quick), yes, no")
       ->check(CLI::IsMember({"auto", "yes", "no"}));
   AddProfileCommand(app, out);
   CLI::App& probe = AddConfigCommand(app, "probe", "look at a value inside an update", out);
-  probe.add_option("--tensor", out.probe.tensor, "its name or a pattern: h.3/attn, 'backward/h.*/mlp/up/matmul'")
+  probe
+      .add_option("--tensor", out.probe.tensor,
+                  "its name or a pattern: h.3/attn, 'backward/h.*/mlp/up/matmul'")
       ->required();
   probe.add_option("-o,--output", out.probe.output, "write it to a .npy file");
   probe.add_option("--after", out.probe.after, "updates to run before [0]")->check(Between(0));
-  CLI::App& tune = AddConfigCommand(app, "tune", "time GEMM algorithms for a model on this GPU, and keep the choices", out);
+  CLI::App& tune = AddConfigCommand(
+      app, "tune", "time GEMM algorithms for a model on this GPU, and keep the choices", out);
   tune.add_option("-o,--output", out.output, "tuning file to write or add to")->required();
-  CLI::App& doctor = *app.add_subcommand("doctor", "say what was found, what is missing, what cannot work");
+  CLI::App& doctor =
+      *app.add_subcommand("doctor", "say what was found, what is missing, what cannot work");
   doctor.add_option("--plan", out.plan_file, "a plan file: can it run here?");
   try {
     std::vector<std::string> arguments;  // the last one first, as the library wants them

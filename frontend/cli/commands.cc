@@ -13,8 +13,8 @@
 #include "ir/text.h"
 
 #include <cstdio>
-#include <optional>
 #include <map>
+#include <optional>
 
 namespace stator {
 namespace {

@@ -17,7 +17,9 @@ int main(int argc, char** argv) {
     return stator::RunCommand(line);
   } catch (const std::bad_alloc&) {
     std::fflush(stdout);
-    std::fprintf(stderr, "stator: out of host memory; a smaller model, batch_size or block_size takes less\n");
+    std::fprintf(
+        stderr,
+        "stator: out of host memory; a smaller model, batch_size or block_size takes less\n");
     return 1;
   } catch (const std::exception& e) {
     std::fflush(stdout);

@@ -40,8 +40,9 @@ void Declare(CLI::App& app, Arguments& a) {
   app.add_option("--pass", a.passes, "passes to run, in this order; all of LowerPasses if absent")
       ->delimiter(',')
       ->allow_extra_args(false);  // the file follows
-  app.add_option("--emit", a.emit, "what to print: the graph (ir), its plan for a CPU (plan), or the "
-                                   "source of the plan's kernels (cpp, cuda)")
+  app.add_option("--emit", a.emit,
+                 "what to print: the graph (ir), its plan for a CPU (plan), or the "
+                 "source of the plan's kernels (cpp, cuda)")
       ->check(CLI::IsMember({"ir", "plan", "cpp", "cuda"}));
   app.add_flag("--list", a.list, "print every pass and why it stands where it stands");
   app.add_flag("--dump-after-each", a.dump_after_each, "print the graph after each pass");
@@ -51,7 +52,8 @@ void Declare(CLI::App& app, Arguments& a) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--micro-batches", a.micro_batches, "for autodiff")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--optimizer", a.optimizer, "for apply-optimizer: sgd, adamw or lion, as they come")
+  app.add_option("--optimizer", a.optimizer,
+                 "for apply-optimizer: sgd, adamw or lion, as they come")
       ->check(CLI::IsMember({"sgd", "adamw", "lion"}));
   app.add_flag("--no-fuse", a.unfused, "for fuse-regions: one region a node");
   app.add_flag("--fast", a.fast, "admit non-deterministic kernels");
@@ -94,7 +96,8 @@ OptimizerSpec OptimizerNamed(const std::string& name, Graph& graph) {
   return known.at(name)(graph);
 }
 
-// The plan of the planned graph, as `emit` asks for it. Sources come without the prelude that all share.
+// The plan of the planned graph, as `emit` asks for it. Sources come without the prelude that all
+// share.
 std::string EmitText(const Graph& graph, const Target& target, const std::string& emit) {
   const Plan plan = BuildPlan({{graph.name(), &graph}}, target, {.plan_name = graph.name()});
   if (emit == "plan") return DescribePlan(plan, true);

@@ -106,7 +106,8 @@ void RemoveOthers(const std::string& out_dir, const std::string& keep) {
   std::vector<fs::path> old;
   for (const auto& entry : fs::directory_iterator(out_dir)) {
     const std::string name = entry.path().filename();
-    const std::string_view made = name.starts_with(".tmp-") ? std::string_view(name).substr(5) : name;
+    const std::string_view made =
+        name.starts_with(".tmp-") ? std::string_view(name).substr(5) : name;
     if (entry.is_directory() && name != keep && IsOurName(made)) old.push_back(entry.path());
   }
   for (const fs::path& path : old) {

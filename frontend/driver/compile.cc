@@ -84,8 +84,8 @@ void Finish(const std::string& name, std::vector<std::unique_ptr<Graph>> graphs,
         options.on_dump(graph->name(), pass, g);
       };
     }
-    out.timings[i] = {graph->name(), LowerToFit(graph, pass_options, options.memory_budget, arena,
-                                                on_dump)};
+    out.timings[i] = {graph->name(),
+                      LowerToFit(graph, pass_options, options.memory_budget, arena, on_dump)};
   };
   out.timings.resize(graphs.size());
   // Programs know nothing of each other any more. Dumps come one after the other.

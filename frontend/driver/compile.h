@@ -21,14 +21,14 @@ struct ForwardProgram {
 };
 
 struct CompileOptions {
-  DType compute_dtype = DType::kF32;  // of matrix products; masters stay f32
-  double loss_scale = 65536;          // where compute_dtype is f16: the first loss scale,
+  DType compute_dtype = DType::kF32;   // of matrix products; masters stay f32
+  double loss_scale = 65536;           // where compute_dtype is f16: the first loss scale,
   int64_t loss_scale_interval = 2000;  // and updates until it doubles (0: never)
   int micro_batches = 1;
   bool fuse = true;
   bool fast = false;  // admits kernels that differ from run to run
   Numerics numerics = Numerics::kDefault;
-  bool own_matmul = true;  // our own matrix products where they are faster
+  bool own_matmul = true;             // our own matrix products where they are faster
   std::vector<std::string> keep_f32;  // scope globs that stay f32 under mixed precision
   // Bytes that the process may take on the device; 0: as many as it wants. Programs recompute
   // activations until they fit.
@@ -58,7 +58,8 @@ struct CompiledModel {
 
 // Programs of the plan: "train", or "accumulate" and "update" with several micro-batches;
 // "evaluate"; those of `options.forward`; "derive" where states are copies of others, as f16
-// shadows are. Throws `Error` for a model that the target cannot run or that the budget cannot hold.
+// shadows are. Throws `Error` for a model that the target cannot run or that the budget cannot
+// hold.
 CompiledModel Compile(const Graph& model, const OptimizerSpec& optimizer, const Target& target,
                       const CompileOptions& options = {});
 

@@ -82,9 +82,9 @@ void ValidateConfig(const TrainConfig& c) {
   Require(c.min_lr <= c.learning_rate, "min_lr: ", c.min_lr, " is above learning_rate ",
           c.learning_rate);
   const int64_t decay_end = std::max<int64_t>(c.lr_decay_iters ? c.lr_decay_iters : c.max_iters, 1);
-  Require(c.schedule == "constant" || c.warmup_iters < decay_end,
-          "warmup_iters: ", c.warmup_iters, " updates of warm-up do not fit before update ",
-          decay_end, ", where the decay ends: lower warmup_iters, or raise max_iters or lr_decay_iters");
+  Require(c.schedule == "constant" || c.warmup_iters < decay_end, "warmup_iters: ", c.warmup_iters,
+          " updates of warm-up do not fit before update ", decay_end,
+          ", where the decay ends: lower warmup_iters, or raise max_iters or lr_decay_iters");
   Require(!c.val_data.empty() || c.val_fraction > 0,
           "val_fraction: 0 leaves nothing to validate on; name val_data");
   Require(!c.out_dir.empty(), "out_dir: empty");

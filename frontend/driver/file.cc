@@ -135,12 +135,14 @@ void CreateDirectories(const std::string& path) {
   if (error) Fail(ErrorCode::kIo, "cannot create the folder ", path, ": ", error.message());
 }
 
-DirectoryLock::DirectoryLock(const std::string& directory) : fd_(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+DirectoryLock::DirectoryLock(const std::string& directory)
+    : fd_(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (fd_ < 0) FailErrno("open", directory);
   // Some file systems have no locks: there nobody is kept out.
   if (flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   close(fd_);
-  Fail(ErrorCode::kInvalidArgument, "another run writes to ", directory, ": wait for its end, or give this one an out_dir of its own");
+  Fail(ErrorCode::kInvalidArgument, "another run writes to ", directory,
+       ": wait for its end, or give this one an out_dir of its own");
 }
 
 DirectoryLock::~DirectoryLock() { close(fd_); }

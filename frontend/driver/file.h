@@ -54,7 +54,8 @@ void WriteFileAtomically(const std::string& path, std::string_view text);
 void CheckWritable(const std::string& path);
 // With those above it; it may be there.
 void CreateDirectories(const std::string& path);
-// Keeps others that ask for it out of a directory, while it lives. Throws `Error` where somebody else has it.
+// Keeps others that ask for it out of a directory, while it lives. Throws `Error` where somebody
+// else has it.
 class DirectoryLock {
  public:
   explicit DirectoryLock(const std::string& directory);

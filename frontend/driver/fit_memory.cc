@@ -39,8 +39,11 @@ int64_t RecomputedBytes(const Graph& graph) {
   Fail(ErrorCode::kOutOfMemory, "memory: program ", graph.name(), " does not fit ",
        FormatBytes(static_cast<double>(budget)),
        "; with everything recomputed that can be it takes ", least, " bytes (",
-       FormatBytes(static_cast<double>(least)), reserved == 0 ? "" : StrCat(", ", FormatBytes(static_cast<double>(reserved)),
-       " of them for context and libraries"), "); alive at its peak: ", alive);
+       FormatBytes(static_cast<double>(least)),
+       reserved == 0 ? ""
+                     : StrCat(", ", FormatBytes(static_cast<double>(reserved)),
+                              " of them for context and libraries"),
+       "); alive at its peak: ", alive);
 }
 
 }  // namespace
@@ -78,7 +81,8 @@ std::vector<PassTiming> LowerToFit(
     // Whether it can fit at all; then as little as makes it fit. What is asked for grows by an
     // eighth at least, so that a few rounds do.
     const int64_t missing_at_best = missing_with(kEverything);
-    if (missing_at_best > 0) Refuse(*lowered, budget, missing_at_best, options.target->ReservedBytes());
+    if (missing_at_best > 0)
+      Refuse(*lowered, budget, missing_at_best, options.target->ReservedBytes());
     const int64_t most = RecomputedBytes(*lowered);
     int64_t bytes = 0;
     while (missing > 0) {

@@ -1,5 +1,5 @@
-// Ctrl-C, SIGTERM and a closed terminal (SIGHUP) as a request: a run looks at it between updates, saves and ends. A second one
-// kills the process as if nobody had listened.
+// Ctrl-C, SIGTERM and a closed terminal (SIGHUP) as a request: a run looks at it between updates,
+// saves and ends. A second one kills the process as if nobody had listened.
 #pragma once
 
 namespace stator {

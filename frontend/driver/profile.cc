@@ -53,7 +53,8 @@ std::string KernelOf(const Plan& plan, const PlanStep& step) {
 
 DType DTypeOf(const PlanStep& step) {
   if (const auto* call = std::get_if<MatMulCall>(&step.work)) return call->a.type.dtype;
-  if (const auto* call = std::get_if<KernelCall>(&step.work); call != nullptr && !call->maps.empty()) {
+  if (const auto* call = std::get_if<KernelCall>(&step.work);
+      call != nullptr && !call->maps.empty()) {
     return call->maps[0].tensor.type.dtype;  // a product of our own
   }
   if (const auto* call = std::get_if<AttentionCall>(&step.work)) return call->q.type.dtype;

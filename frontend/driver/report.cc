@@ -1,7 +1,6 @@
 #include "frontend/driver/report.h"
 
 #include "frontend/driver/clock.h"
-
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
 #include "ir/base/error.h"

@@ -30,8 +30,8 @@ bool FromCheckpoint(const ConfigKey& key) {
 
 bool IsF16(std::string_view dtype) { return dtype == "f16" || dtype == "float16"; }
 
-// Whether a run cannot go on from states of `then` with `now`: their names or meaning hang on it, or
-// it says only how a run begins.
+// Whether a run cannot go on from states of `then` with `now`: their names or meaning hang on it,
+// or it says only how a run begins.
 bool IsOfTheStart(const ConfigKey& key, std::string_view now, std::string_view then) {
   if (key.name == "dtype") return IsF16(now) != IsF16(then);  // f16 alone has a loss scale
   return key.name == "optimizer" || key.name == "loss_scale" || key.name == "init_from";

@@ -26,10 +26,10 @@ TrainConfig ResolveConfig(const ConfigSources& sources);
 // The same for reading a checkpoint back: it must be there, and gives the model.
 TrainConfig ResolveForCheckpoint(const ConfigSources& sources);
 
-// For the command line: fills in what no file and no flag gave and what depends on other things: a larger model where there is a GPU,
-// a learning rate that falls with the width (3e-3 at 128, 5e-4 at 768) and goes down to a tenth, a
-// warm-up of a tenth of the run and at most 100 updates. Returns what was chosen for the GPU and
-// why,
+// For the command line: fills in what no file and no flag gave and what depends on other things: a
+// larger model where there is a GPU, a learning rate that falls with the width (3e-3 at 128, 5e-4
+// at 768) and goes down to a tenth, a warm-up of a tenth of the run and at most 100 updates.
+// Returns what was chosen for the GPU and why,
 // "" when nothing was.
 std::string ApplyDeviceDefaults(TrainConfig& config, const Target& target);
 

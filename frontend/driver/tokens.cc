@@ -26,8 +26,8 @@ class TextTokens : public Tokens {
   std::string text_;
 };
 
-// Read where a batch asks, and not mapped: a file that is cut while a run reads it is an error then,
-// and not a signal.
+// Read where a batch asks, and not mapped: a file that is cut while a run reads it is an error
+// then, and not a signal.
 class FileTokens : public Tokens {
  public:
   FileTokens(const std::string& path, TokenWidth width) : file_(path) {

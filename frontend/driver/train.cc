@@ -97,8 +97,9 @@ TrainResult TrainingRun::Run() {
   if (config_.resume) {
     report_->Header("resumed", StrCat(checkpoint, ", after ", result_.iteration, " updates"));
     if (result_.iteration >= config_.max_iters) {
-      report_->Header("note", StrCat("the run was finished after ", result_.iteration, " updates: nothing is trained; ",
-                                     "more --max_iters go on from it"));
+      report_->Header("note",
+                      StrCat("the run was finished after ", result_.iteration,
+                             " updates: nothing is trained; ", "more --max_iters go on from it"));
     }
   } else {
     if (!config_.init_from.empty()) report_->Header("weights", config_.init_from);

@@ -76,17 +76,20 @@ void Trainer::Set(const std::string& setting, double value) {
   }
   if (std::find(names.begin(), names.end(), setting) == names.end()) {
     Fail(ErrorCode::kInvalidArgument, "no setting is named '", setting, "'; there ",
-         names.empty() ? "are none: the optimizer is not adjustable" : StrCat("are ", Join(names, ", ")));
+         names.empty() ? "are none: the optimizer is not adjustable"
+                       : StrCat("are ", Join(names, ", ")));
   }
   int exponent = 0;
   const bool scale = setting == training::kLossScale;
-  if (scale && (std::frexp(value, &exponent) != 0.5 || value < kSmallestLossScale || value > kLargestLossScale)) {
-    Fail(ErrorCode::kInvalidArgument, setting, " must be a power of two from ", kSmallestLossScale, " to ",
-         kLargestLossScale, ", got ", value);
+  if (scale && (std::frexp(value, &exponent) != 0.5 || value < kSmallestLossScale ||
+                value > kLargestLossScale)) {
+    Fail(ErrorCode::kInvalidArgument, setting, " must be a power of two from ", kSmallestLossScale,
+         " to ", kLargestLossScale, ", got ", value);
   }
   const bool above_zero = setting == training::kClipNorm;
   if (!std::isfinite(static_cast<float>(value)) || value < 0 || (above_zero && value == 0)) {
-    Fail(ErrorCode::kInvalidArgument, setting, " must be finite and ", above_zero ? "above 0" : "not negative", ", got ", value);
+    Fail(ErrorCode::kInvalidArgument, setting, " must be finite and ",
+         above_zero ? "above 0" : "not negative", ", got ", value);
   }
   const auto word = static_cast<float>(value);
   executor_->WriteState(setting, Bytes(reinterpret_cast<const char*>(&word), sizeof word));
@@ -101,7 +104,8 @@ Metrics Trainer::StepObserved(const std::vector<Feed>& micro_batches, const Step
     });
   };
   const std::string main = accumulates_ ? "accumulate" : "train";
-  for (size_t i = 0; i < micro_batches.size(); ++i) run(main, static_cast<int>(i), micro_batches[i]);
+  for (size_t i = 0; i < micro_batches.size(); ++i)
+    run(main, static_cast<int>(i), micro_batches[i]);
   if (accumulates_) run("update", 0, {});
   OutputMap outputs;
   for (const PlanOutput& o : plan().FindProgram(accumulates_ ? "update" : "train")->outputs) {

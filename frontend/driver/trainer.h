@@ -36,7 +36,7 @@ struct Metrics {
   float grad_norm = 0;  // before clipping
   float learning_rate = 0;
   float loss_scale = 0;  // that this update used; 0 without scaling
-  bool finite = true;  // false: the norm was not finite, and the update was skipped
+  bool finite = true;    // false: the norm was not finite, and the update was skipped
 };
 
 struct TrainerOptions {
@@ -71,9 +71,10 @@ class Trainer {
       std::function<void(const std::string& program, int run, int step, Executor& executor)>;
   Metrics StepObserved(const std::vector<Feed>& micro_batches, const StepObserver& visit);
 
-  // Changes a setting from the next update on, after those in flight: "learning_rate_factor", "weight_decay_factor"
-  // and "clip_norm" of an optimizer that is `adjustable`, "loss_scale" (a power of two) of f16 training. Checkpoints
-  // have settings. Throws `Error` for a name or value that there cannot be.
+  // Changes a setting from the next update on, after those in flight: "learning_rate_factor",
+  // "weight_decay_factor" and "clip_norm" of an optimizer that is `adjustable`, "loss_scale" (a
+  // power of two) of f16 training. Checkpoints have settings. Throws `Error` for a name or value
+  // that there cannot be.
   void Set(const std::string& setting, double value);
 
   // Loss and weight of a batch, by the program "evaluate"; no update may be in flight.

@@ -29,7 +29,8 @@ Value BiasCorrection(Builder& b, double beta, Value t) {
 
 // x * wd
 Value TimesDecay(Builder& b, const ParameterUpdate& u, Value x) {
-  return u.decay_factor ? b.Mul(x, b.Mul(u.decay_factor, u.weight_decay)) : b.Mul(x, u.weight_decay);
+  return u.decay_factor ? b.Mul(x, b.Mul(u.decay_factor, u.weight_decay))
+                        : b.Mul(x, u.weight_decay);
 }
 
 // p * (1 - lr*wd)

@@ -25,8 +25,8 @@ struct ParameterGroup {
 // error.
 using Optimizer = std::function<OptimizerSpec(Graph&)>;
 
-// An `adjustable` optimizer has settings on the device that Trainer::Set changes between updates: factors of the
-// learning rate and of the weight decay, and the clip norm where there is one.
+// An `adjustable` optimizer has settings on the device that Trainer::Set changes between updates:
+// factors of the learning rate and of the weight decay, and the clip norm where there is one.
 //
 // Outside groups, only parameters of two or more axes decay: weights and embeddings, not biases and
 // norm scales.

@@ -1,11 +1,11 @@
 // Errors: what a user or the environment did wrong is an `Error`; what we did wrong is a CHECK.
 #pragma once
 
+#include "ir/base/str.h"
+
 #include <stdexcept>
 #include <string>
 #include <utility>
-
-#include "ir/base/str.h"
 
 namespace stator {
 
@@ -41,9 +41,9 @@ template <typename... Parts>
 
 }  // namespace stator
 
-#define STATOR_CHECK(condition, ...)                                                 \
-  do {                                                                               \
-    if (!(condition)) {                                                              \
+#define STATOR_CHECK(condition, ...)                                                        \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
       ::stator::CheckFailed(__FILE__, __LINE__, #condition, ::stator::StrCat(__VA_ARGS__)); \
-    }                                                                                \
+    }                                                                                       \
   } while (false)

@@ -1,13 +1,13 @@
 // Small string helpers; cheap to include everywhere.
 #pragma once
 
+#include "ir/base/symbol.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
-
-#include "ir/base/symbol.h"
 
 namespace stator {
 
@@ -26,8 +26,7 @@ inline void AppendPart(std::string& out, bool b) { out.append(b ? "true" : "fals
 inline void AppendPart(std::string& out, double v) { out.append(FormatDouble(v)); }
 inline void AppendPart(std::string& out, const std::vector<int64_t>& d) { out += FormatDims(d); }
 template <typename T>
-  requires(std::is_integral_v<T>)
-void AppendPart(std::string& out, T v) {
+requires(std::is_integral_v<T>) void AppendPart(std::string& out, T v) {
   out.append(std::to_string(v));
 }
 }  // namespace internal

@@ -1,5 +1,6 @@
 // An interned string: equal texts are one object, so that a copy is a pointer. Names of attributes
-// and facts, their words, and scopes stand on tens of thousands of nodes, and are a few hundred texts.
+// and facts, their words, and scopes stand on tens of thousands of nodes, and are a few hundred
+// texts.
 #pragma once
 
 #include <compare>

@@ -1,12 +1,12 @@
 // The canonical reduction that emitters see: one run of axes, one level of ir/reduce_tree.h.
-#include <algorithm>
-#include <vector>
-
 #include "ir/base/error.h"
 #include "ir/ops/ops.h"
 #include "ir/ops/reduce_reference.h"
 #include "ir/reduce_tree.h"
 #include "ir/tensor.h"
+
+#include <algorithm>
+#include <vector>
 
 namespace stator {
 
@@ -29,8 +29,8 @@ void AddFoldOps(OpRegistry& ops) {
                    " and ", chunk);
             }
             ParseReduceKind(op.Str("kind"));
-            return Types{{ComputeType(x.dtype),
-                          {x.shape[0], (x.shape[1] + chunk - 1) / chunk, x.shape[2]}}};
+            return Types{
+                {ComputeType(x.dtype), {x.shape[0], (x.shape[1] + chunk - 1) / chunk, x.shape[2]}}};
           },
       .reference =
           [](const OpView& op, std::span<const Tensor* const> in, std::span<Tensor> out) {
@@ -61,8 +61,9 @@ void AddFoldOps(OpRegistry& ops) {
               }
             }
           },
-      .samples = {"(f32[3,1000,1]) {kind=\"sum\", chunk=1000}", "(bf16[2,70,5]) {kind=\"sum\", chunk=64}",
-                  "(f32[1,9,4]) {kind=\"max\", chunk=4}", "(i32[2,5,3]) {kind=\"min\", chunk=5}",
+      .samples = {"(f32[3,1000,1]) {kind=\"sum\", chunk=1000}",
+                  "(bf16[2,70,5]) {kind=\"sum\", chunk=64}", "(f32[1,9,4]) {kind=\"max\", chunk=4}",
+                  "(i32[2,5,3]) {kind=\"min\", chunk=5}",
                   "(f32[2,2500,1]) {kind=\"sum\", chunk=2048}"},
   });
 }

@@ -69,9 +69,9 @@ void AddExponentials(OpRegistry& ops) {
       .flops = TenEach,
       .samples = Samples(),
   });
-  // exp(a - b), the shifted exponential of softmax and its kin. A GPU computes it by 2^((a - b) log2 e)
-  // in f32: the relative error grows with |a - b|, the absolute one does not, and what is below the
-  // smallest normal number is 0.
+  // exp(a - b), the shifted exponential of softmax and its kin. A GPU computes it by 2^((a - b)
+  // log2 e) in f32: the relative error grows with |a - b|, the absolute one does not, and what is
+  // below the smallest normal number is 0.
   ops.Add({
       .name = "exp_sub",
       .operands = {{"a", TypeSet::kAnyFloat}, {"b", TypeSet::kAnyFloat}},
@@ -80,9 +80,8 @@ void AddExponentials(OpRegistry& ops) {
         const Value da = b.Mul(dy[0], op.out(0));
         return {da, b.Neg(da)};
       },
-      .reference = Binary([](auto a, auto b) {
-        return std::exp(static_cast<double>(a) - static_cast<double>(b));
-      }),
+      .reference = Binary(
+          [](auto a, auto b) { return std::exp(static_cast<double>(a) - static_cast<double>(b)); }),
       .flops = TenEach,
       .samples = {"(f32[4,8], f32[4,8])", "(bf16[3,5], bf16[3,5])", "(f64[7], f64[7])"},
   });

@@ -20,7 +20,8 @@ constexpr int64_t kLongRow = 8192;  // elements that no thread group holds betwe
 
 Value LogSumExp(Builder& b, Value x, const Dims& axes) {
   const int last = x.type().rank() - 1;
-  if (axes.size() == 1 && NormalizeAxis(axes[0], last + 1, "logsumexp") == last && x.type().dim(-1) >= kLongRow) {
+  if (axes.size() == 1 && NormalizeAxis(axes[0], last + 1, "logsumexp") == last &&
+      x.type().dim(-1) >= kLongRow) {
     return b.Create1("online_logsumexp", {x}, {{"axes", axes}});
   }
   const Value m = ReduceOver(b, "max", x, axes);

@@ -60,7 +60,8 @@ RowLosses CrossEntropyRows(Builder& b, const OpView& op, Value x, Value targets)
   const Value lse = LogSumExp(b, x, {x.type().rank() - 1});  // [..,1]
   const Value t = Column(b, targets), ignored = IsIgnored(b, op, t);
   const Value picked =  // an ignored target may be any number
-      b.Create1("take_along", {x, b.Select(ignored, b.ConstantLike(0, t), t)}, {{"axis", int64_t{-1}}});
+      b.Create1("take_along", {x, b.Select(ignored, b.ConstantLike(0, t), t)},
+                {{"axis", int64_t{-1}}});
   Value loss = b.Sub(lse, e == 0 ? picked : b.Mul(picked, 1 - e));
   if (e != 0) loss = b.Sub(loss, b.Mul(b.Mean(x, {-1}), e));
   if (z != 0) loss = b.Add(loss, b.Mul(b.Mul(lse, lse), z));

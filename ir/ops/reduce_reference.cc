@@ -118,7 +118,8 @@ std::vector<Element> FoldRun(const std::vector<Element>& x, int64_t outer, int64
     for (int64_t i = 0; i < inner; ++i) {
       std::vector<Acc> line(n);
       for (int64_t k = 0; k < n; ++k) line[k] = static_cast<Acc>(x[(o * n + k) * inner + i]);
-      out[o * inner + i] = static_cast<Element>(FoldLine<Acc>(std::move(line), kind, inner == 1, outer));
+      out[o * inner + i] =
+          static_cast<Element>(FoldLine<Acc>(std::move(line), kind, inner == 1, outer));
     }
   }
   return out;
@@ -139,8 +140,12 @@ void FoldPlane(const std::vector<Element>& x, int64_t m, int64_t inner, ReduceKi
 
 ReduceKind ParseReduceKind(const std::string& name) {
   static constexpr std::pair<const char*, ReduceKind> kKinds[] = {
-      {"sum", ReduceKind::kSum}, {"prod", ReduceKind::kProd}, {"max", ReduceKind::kMax},
-      {"min", ReduceKind::kMin}, {"any", ReduceKind::kAny},   {"all", ReduceKind::kAll},
+      {"sum", ReduceKind::kSum},
+      {"prod", ReduceKind::kProd},
+      {"max", ReduceKind::kMax},
+      {"min", ReduceKind::kMin},
+      {"any", ReduceKind::kAny},
+      {"all", ReduceKind::kAll},
       {"logsumexp", ReduceKind::kLogSumExp}};
   for (const auto& [known, kind] : kKinds) {
     if (name == known) return kind;

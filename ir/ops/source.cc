@@ -16,9 +16,9 @@ void AddSourceOps(OpRegistry& ops) {
   });
   // A parameter, optimizer moment, counter or other value that lives between runs. `role` is
   // "parameter", "moment", "gradient", "counter" or free text; `derived` states can be rebuilt from
-  // others and stay out of checkpoints; `init` names an initializer: "zeros", "normal(0.02)". Where a bf16
-  // and a u16 state hold the halves of an f32 one, `half_of` is its name, and the other attributes
-  // are its own (passes/split_masters.cc).
+  // others and stay out of checkpoints; `init` names an initializer: "zeros", "normal(0.02)". Where
+  // a bf16 and a u16 state hold the halves of an f32 one, `half_of` is its name, and the other
+  // attributes are its own (passes/split_masters.cc).
   ops.Add({
       .name = "state",
       .op_class = OpClass::kSource,

@@ -139,15 +139,18 @@ void AddStatisticsOps(OpRegistry& ops) {
           [](const OpView& op) {
             const int rank = op.type(0).rank();
             const Dims& axes = op.Ints("axes");
-            if (rank == 0 || axes.size() != 1 || NormalizeAxis(axes[0], rank, op.Where()) != rank - 1) {
+            if (rank == 0 || axes.size() != 1 ||
+                NormalizeAxis(axes[0], rank, op.Where()) != rank - 1) {
               BadOperand(op, "folds the last axis alone", op.type(0));
             }
             return InferStatistic(op);
           },
       .reduce = ReduceKind::kLogSumExp,
       .grad = InF32(LogSumExpGrad),
-      .reference = [](const OpView& op, Operands in,
-                      Results out) { out[0] = ReduceReference(*in[0], op.Ints("axes"), ReduceKind::kLogSumExp); },
+      .reference =
+          [](const OpView& op, Operands in, Results out) {
+            out[0] = ReduceReference(*in[0], op.Ints("axes"), ReduceKind::kLogSumExp);
+          },
       .flops =
           [](const OpView& op) { return 13.0 * static_cast<double>(op.type(0).NumElements()); },
       .samples = {"(f32[4,8]) {axes=[1]}", "(f32[3,9001]) {axes=[-1]}", "(bf16[2,3,5]) {axes=[2]}",

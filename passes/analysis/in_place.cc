@@ -17,8 +17,8 @@ bool HasFolds(const std::vector<Node*>& nodes) {
   return false;
 }
 
-// Whether the region reads `pick`, a single element of a row, before it stores any: ahead of a fold that
-// something stored waits for.
+// Whether the region reads `pick`, a single element of a row, before it stores any: ahead of a fold
+// that something stored waits for.
 bool PicksBeforeStores(const Node& pick, const std::vector<Node*>& nodes) {
   const RegionSpace space = SpaceOfRegion(nodes);
   if (!PicksFromRow(space, pick)) return false;

@@ -9,9 +9,10 @@ namespace stator {
 
 // Whether the region of `nodes` stores its results at an element after everything it reads there.
 // So it is with regions computed an element at a time (elementwise ops, index maps, random bits),
-// with one contraction or segment sum and one elementwise op on its result (an addend), and with rows: their
-// results of full size are stored in the last sweep, by the thread that read that element in the
-// sweeps before; a single element of a row that they pick is read before the first fold.
+// with one contraction or segment sum and one elementwise op on its result (an addend), and with
+// rows: their results of full size are stored in the last sweep, by the thread that read that
+// element in the sweeps before; a single element of a row that they pick is read before the first
+// fold.
 bool StoresAfterReads(const std::vector<Node*>& nodes);
 
 // Whether such a region, of `nodes`, may store its result `out` where `old` (a value or state that

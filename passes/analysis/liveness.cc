@@ -69,31 +69,32 @@ std::vector<Interval> Intervals(const std::vector<ArenaBuffer>& buffers) {
 
 }  // namespace
 
-int Liveness::StepOf(const Node& node) const {
-  return step_of_node[node.id()];
-}
+int Liveness::StepOf(const Node& node) const { return step_of_node[node.id()]; }
 
 namespace {
 
 // What runs on another stream is done where stream 0 waits for it or for a later step there.
 void FindEnds(Liveness& out, const std::unordered_map<int, int>& step_of_region) {
-  std::map<int, int> waits;  // step of another stream -> the first of stream 0 that waits for it or a later one
+  std::map<int, int>
+      waits;  // step of another stream -> the first of stream 0 that waits for it or a later one
   int last = -1;
   for (size_t s = 0; s < out.steps.size(); ++s) {
     const RegionStep& step = out.steps[s];
     const int64_t region = step.nodes[0]->IntFact(fact::kWaits, -1);
     if (region < 0) continue;
     const auto found = step_of_region.find(static_cast<int>(region));
-    STATOR_CHECK(found != step_of_region.end() && found->second < static_cast<int>(s) && step.stream == 0, "region ",
-                 step.region, " waits for region ", region, ", which does not stand before it on another stream");
+    STATOR_CHECK(
+        found != step_of_region.end() && found->second < static_cast<int>(s) && step.stream == 0,
+        "region ", step.region, " waits for region ", region,
+        ", which does not stand before it on another stream");
     if (found->second > last) waits.emplace(last = found->second, static_cast<int>(s));
   }
   for (size_t s = 0; s < out.steps.size(); ++s) {
     const int step = static_cast<int>(s);
     const auto wait = waits.lower_bound(step);
-    out.steps[s].done = out.steps[s].stream == 0    ? step
-                        : wait == waits.end() ? static_cast<int>(out.steps.size()) - 1
-                                                    : wait->second;
+    out.steps[s].done = out.steps[s].stream == 0 ? step
+                        : wait == waits.end()    ? static_cast<int>(out.steps.size()) - 1
+                                                 : wait->second;
   }
 }
 
@@ -104,7 +105,8 @@ int LastTouch(const Liveness& liveness, Value v, int writer) {
     const int reader = liveness.StepOf(*use.node);
     if (reader < 0) continue;
     last = std::max(last, liveness.steps[reader].done);
-    STATOR_CHECK(liveness.steps[reader].stream == liveness.steps[writer].stream || liveness.steps[writer].done <= reader,
+    STATOR_CHECK(liveness.steps[reader].stream == liveness.steps[writer].stream ||
+                     liveness.steps[writer].done <= reader,
                  PrintNode(*use.node), " reads a value of another stream and does not wait for it");
   }
   return last;

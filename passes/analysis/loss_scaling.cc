@@ -24,9 +24,9 @@ Value LossScale(Graph& graph, const PassOptions& options) {
     Fail(ErrorCode::kInvalidArgument, "loss_scale must be a power of two from ", kSmallestLossScale,
          " to ", kLargestLossScale, ", got ", options.loss_scale);
   }
-  return graph.AddState(std::string(training::kLossScale), {DType::kF32, {}},
-                        {{"role", std::string("counter")},
-                         {"init", StrCat("constant(", options.loss_scale, ")")}});
+  return graph.AddState(
+      std::string(training::kLossScale), {DType::kF32, {}},
+      {{"role", std::string("counter")}, {"init", StrCat("constant(", options.loss_scale, ")")}});
 }
 
 void AdjustLossScale(Builder& b, Value scale, Value finite, const PassOptions& options) {

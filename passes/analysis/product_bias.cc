@@ -22,12 +22,14 @@ bool OnlyLibrariesRead(Value v, bool views_only) {
     any = true;
     switch (use.node->op_class()) {
       case OpClass::kContraction:
-      case OpClass::kAttention: break;
+      case OpClass::kAttention:
+        break;
       case OpClass::kMovement:
         if (views_only && !IsViewNode(*use.node)) return false;
         if (!OnlyLibrariesRead(use.node->result(), views_only)) return false;
         break;
-      default: return false;
+      default:
+        return false;
     }
   }
   return any;

@@ -30,8 +30,8 @@ std::vector<int> OrderAsWanted(const ScheduleProblem& problem);
 // As above, but a ready step that frees more than it allocates goes first.
 std::vector<int> OrderForMemory(const ScheduleProblem& problem);
 
-// The most bytes alive at once. `ends`, unless empty, says for each place in the order the last place
-// that runs as if at once with it: what the one reads last lives to the end of the other.
+// The most bytes alive at once. `ends`, unless empty, says for each place in the order the last
+// place that runs as if at once with it: what the one reads last lives to the end of the other.
 int64_t PeakBytes(const ScheduleProblem& problem, const std::vector<int>& order,
                   const std::vector<int>& ends = {});
 

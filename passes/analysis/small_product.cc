@@ -7,14 +7,15 @@ namespace {
 
 // A block has all of its operands in shared memory: 64 x 64 over this depth take 146 KiB.
 constexpr int64_t kMostDepth = 512;
-constexpr int64_t kDepthStep = 16;     // of a matrix instruction
-constexpr int64_t kMostBlocks = 132;   // one a multiprocessor of an H200
-constexpr int64_t kStride = 8;         // 16 bytes
+constexpr int64_t kDepthStep = 16;           // of a matrix instruction
+constexpr int64_t kMostBlocks = 132;         // one a multiprocessor of an H200
+constexpr int64_t kStride = 8;               // 16 bytes
 constexpr int64_t kHuge = int64_t{1} << 31;  // elements that an int does not count
-// The first that makes few enough blocks. Over a larger depth operands take longer to come than a block to
-// multiply them: wider tiles read less of A.
+// The first that makes few enough blocks. Over a larger depth operands take longer to come than a
+// block to multiply them: wider tiles read less of A.
 constexpr int64_t kDeep = 256;
-constexpr int64_t kTiles[][2] = {{32, 32}, {64, 32}, {64, 64}}, kDeepTiles[][2] = {{32, 64}, {32, 32}, {64, 64}};
+constexpr int64_t kTiles[][2] = {{32, 32}, {64, 32}, {64, 64}},
+                  kDeepTiles[][2] = {{32, 64}, {32, 32}, {64, 64}};
 
 }  // namespace
 
@@ -26,11 +27,14 @@ bool TakesSmallProducts(const PassOptions& options) {
 bool HasAlignedRows(Value v) {
   const View view = ResolveView(v);
   if (view.base.type().NumElements() >= kHuge) return false;
-  return view.strides[1] == 1 && view.strides[0] >= v.shape()[1] && view.strides[0] % kStride == 0 && view.at % kStride == 0;
+  return view.strides[1] == 1 && view.strides[0] >= v.shape()[1] &&
+         view.strides[0] % kStride == 0 && view.at % kStride == 0;
 }
 
 std::optional<Dims> SmallTileOf(const Node& product, int64_t fold_chunk) {
-  if (product.op_class() != OpClass::kContraction || product.type().rank() != 2 || product.view().Bool("transpose_a")) return {};
+  if (product.op_class() != OpClass::kContraction || product.type().rank() != 2 ||
+      product.view().Bool("transpose_a"))
+    return {};
   const Value a = product.operand(0), b = product.operand(1);
   for (const DType d : {a.dtype(), b.dtype(), product.type().dtype}) {
     if (d != DType::kBF16) return {};
@@ -40,7 +44,8 @@ std::optional<Dims> SmallTileOf(const Node& product, int64_t fold_chunk) {
   if (!HasAlignedRows(a) || !HasAlignedRows(b)) return {};
   for (const auto& [rows, columns] : k >= kDeep ? kDeepTiles : kTiles) {
     if (fold_chunk != 0 && fold_chunk != rows) continue;
-    if (m % rows == 0 && n % columns == 0 && m / rows * (n / columns) <= kMostBlocks) return Dims{rows, columns};
+    if (m % rows == 0 && n % columns == 0 && m / rows * (n / columns) <= kMostBlocks)
+      return Dims{rows, columns};
   }
   return {};
 }

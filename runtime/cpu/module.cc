@@ -73,15 +73,16 @@ std::vector<std::string> CompileAll(const Plan& plan, const CpuCompiler& compile
   return paths;
 }
 
-// Whether the file is as long as its header says. The loader maps what it promises, and what is missing
-// would be a bus error.
+// Whether the file is as long as its header says. The loader maps what it promises, and what is
+// missing would be a bus error.
 bool IsWhole(const std::string& path) {
   ElfW(Ehdr) header = {};
   std::ifstream in(path, std::ios::binary);
   in.read(reinterpret_cast<char*>(&header), sizeof(header));
   std::error_code error;
   const uint64_t size = std::filesystem::file_size(path, error);
-  return in && !error && header.e_shoff <= size && uint64_t{header.e_shnum} * header.e_shentsize <= size - header.e_shoff;
+  return in && !error && header.e_shoff <= size &&
+         uint64_t{header.e_shnum} * header.e_shentsize <= size - header.e_shoff;
 }
 
 void CheckLanguage(const Plan& plan) {
@@ -97,7 +98,8 @@ CpuModule::CpuModule(const std::string& path)
     : handle_(IsWhole(path) ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr), path_(path) {
   if (handle_ != nullptr) return;
   const char* why = dlerror();
-  Fail(ErrorCode::kEnvironment, "cannot load kernels: ", why == nullptr ? StrCat(path, " is cut short") : why);
+  Fail(ErrorCode::kEnvironment,
+       "cannot load kernels: ", why == nullptr ? StrCat(path, " is cut short") : why);
 }
 
 CpuModule::~CpuModule() { dlclose(handle_); }

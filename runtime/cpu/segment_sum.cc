@@ -136,7 +136,8 @@ void Run(const SegmentSumCall& call, const CpuMemory& memory, const CpuScratch& 
       if constexpr (std::is_same_v<Acc, uint64_t>) {
         StoreInteger(dtype, out, at, static_cast<int64_t>(sum[c]));
       } else {
-        StoreNumber(dtype, out, at, call.accumulate ? LoadAcc<Acc>(dtype, out, at) + sum[c] : sum[c]);
+        StoreNumber(dtype, out, at,
+                    call.accumulate ? LoadAcc<Acc>(dtype, out, at) + sum[c] : sum[c]);
       }
     }
   }

@@ -4,8 +4,8 @@
 #include "ir/base/error.h"
 #include "runtime/cuda/attention_graph.h"
 #include "runtime/cuda/attention_problem.h"
-#include "runtime/fused_attention.h"
 #include "runtime/cuda/check.h"
+#include "runtime/fused_attention.h"
 #include "runtime/kernel_cache.h"
 
 #include <cudnn.h>

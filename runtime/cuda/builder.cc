@@ -24,7 +24,8 @@ std::string NameOf(const Program& program, const PlanStep& step) {
 // Blocks that take turns are one a multiprocessor, in whole clusters.
 int64_t BlocksOf(const KernelCall& call) {
   if (!call.persistent) return call.grid[0];
-  const int64_t most = DeviceAttribute(cudaDevAttrMultiProcessorCount) / call.cluster * call.cluster;
+  const int64_t most =
+      DeviceAttribute(cudaDevAttrMultiProcessorCount) / call.cluster * call.cluster;
   return std::min(call.grid[0], std::max<int64_t>(most, call.cluster));
 }
 
@@ -108,7 +109,8 @@ StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, Ke
       sorts |= std::holds_alternative<SortCall>(step.work);
       if (const auto* call = std::get_if<AttentionCall>(&step.work)) {
         clears |= NeedsClear(*call);
-        if (IsShortAttention(*call, options.sm)) attention_sources.insert(ShortAttentionSourceFor(*call));
+        if (IsShortAttention(*call, options.sm))
+          attention_sources.insert(ShortAttentionSourceFor(*call));
       }
       if (const auto* call = std::get_if<SegmentSumCall>(&step.work)) {
         sorts = true;
@@ -128,7 +130,8 @@ StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, Ke
   if (sorts) sources.push_back({"sort", kSortSource});
   if (clears) sources.push_back({"attention_clear", kAttentionClearSource});
   for (const std::string& source : segment_sources) sources.push_back({"segment_sum", source});
-  for (const std::string& source : attention_sources) sources.push_back({"short_attention", source});
+  for (const std::string& source : attention_sources)
+    sources.push_back({"short_attention", source});
 
   const std::vector<std::vector<char>> cubins = CompileCudaCached(sources, options.sm, cache);
   const auto waits = [&](const std::string& source) {
@@ -137,8 +140,8 @@ StepBuilder::StepBuilder(const Plan& plan, const StepBuilderOptions& options, Ke
   size_t next = 0;
   for (size_t i = 0; i < plan.modules.size(); ++i) {
     const KernelModule& module = plan.modules[i];
-    modules_.emplace_back(module.binary.empty() ? cubins[next++] : module.binary, StrCat(plan.name, "_", i),
-                          waits(module.source));
+    modules_.emplace_back(module.binary.empty() ? cubins[next++] : module.binary,
+                          StrCat(plan.name, "_", i), waits(module.source));
   }
   if (sorts) sort_.emplace(cubins[next++], "sort", waits(kSortSource));
   if (clears) clear_.emplace(cubins[next++], "attention_clear", waits(kAttentionClearSource));
@@ -206,7 +209,8 @@ CudaStepPtr StepBuilder::Build(const Program& program, const PlanStep& step, con
     }
     CudaStepPtr operator()(const AttentionCall& call) const {
       if (IsShortAttention(call, b.options_.sm)) {
-        return PrepareShortAttention(call, spaces, b.attention_.at(ShortAttentionSourceFor(call)), name);
+        return PrepareShortAttention(call, spaces, b.attention_.at(ShortAttentionSourceFor(call)),
+                                     name);
       }
       CudaStepPtr step = b.cudnn().Prepare(call, spaces, name);
       if (!NeedsClear(call)) return step;

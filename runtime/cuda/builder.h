@@ -55,7 +55,7 @@ class StepBuilder {
   StepBuilderOptions options_;
   std::vector<CudaLibrary> modules_;
   // A few kernels stand in thousands of steps: each is looked up once, and each shape checked once.
-  std::vector<CudaKernel> kernels_;                           // by the plan's numbers; null until asked
+  std::vector<CudaKernel> kernels_;  // by the plan's numbers; null until asked
   std::set<std::tuple<int64_t, int64_t, int64_t>> prepared_;  // kernel, threads, shared bytes
   std::optional<CudaLibrary> sort_, clear_;
   std::map<std::string, CudaLibrary> segment_, attention_;  // by source

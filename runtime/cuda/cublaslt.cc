@@ -53,8 +53,9 @@ void FillWithNoise(const DeviceMemory& memory) {
   }
   int64_t filled = std::min(memory.bytes(), static_cast<int64_t>(noise.size()) * 4);
   if (filled == 0) return;
-  CheckCuda(cudaMemcpy(memory.data(), noise.data(), static_cast<size_t>(filled), cudaMemcpyHostToDevice),
-            "fill with noise");
+  CheckCuda(
+      cudaMemcpy(memory.data(), noise.data(), static_cast<size_t>(filled), cudaMemcpyHostToDevice),
+      "fill with noise");
   while (filled < memory.bytes()) {
     const int64_t more = std::min(memory.bytes() - filled, filled);
     CheckCuda(cudaMemcpy(memory.data() + filled, memory.data(), static_cast<size_t>(more),
@@ -186,7 +187,8 @@ double CublasLt::Impl::Time(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm,
 
 namespace {
 
-CudaGraph CaptureRuns(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm, int runs, cudaStream_t stream) {
+CudaGraph CaptureRuns(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm, int runs,
+                      cudaStream_t stream) {
   p.algorithm = algorithm;
   cudaGraph_t graph = nullptr;
   CheckCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "load a product");
@@ -202,8 +204,8 @@ void Preload(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm, cudaStream_t s
 
 }  // namespace
 
-// As Time, of one run among others in a graph: events would take longer than a short product, and of two
-// kernels where another algorithm has one only the graph shows the cost.
+// As Time, of one run among others in a graph: events would take longer than a short product, and
+// of two kernels where another algorithm has one only the graph shows the cost.
 double CublasLt::Impl::TimeShort(LtProduct& p, const cublasLtMatmulAlgo_t& algorithm, int rounds) {
   constexpr int kRuns = 20;
   const CudaGraph graph = CaptureRuns(p, algorithm, kRuns, stream.get());
@@ -226,7 +228,7 @@ double CublasLt::Impl::TimeShort(LtProduct& p, const cublasLtMatmulAlgo_t& algor
 // All candidates once, then those near the best again: a model's products take 0.2 s. The first
 // run of the first candidate warms the operands up and is not counted.
 cublasLtMatmulAlgo_t CublasLt::Impl::Search(LtProduct& p, const std::string& key) {
-  constexpr double kLong = 2;     // milliseconds: of such products fewer candidates are tried
+  constexpr double kLong = 2;  // milliseconds: of such products fewer candidates are tried
   constexpr size_t kFew = 4;
   constexpr double kNear = 1.08;  // a single run may be this much too slow
   std::vector<cublasLtMatmulAlgo_t> candidates = Candidates(p);

@@ -85,8 +85,11 @@ void CudaExecutor::BuildPrograms(const ExecutorOptions& options, const MatMulOpt
   noisy.before_search = [this] {
     for (const DeviceMemory* memory : {&state_, &arena_, &io_}) FillWithNoise(*memory);
   };
-  builder_ = std::make_unique<StepBuilder>(
-      plan_, StepBuilderOptions{device.sm, device.name, tuning, cache.dir(), noisy, options.overlap && !options.timed}, cache);
+  builder_ =
+      std::make_unique<StepBuilder>(plan_,
+                                    StepBuilderOptions{device.sm, device.name, tuning, cache.dir(),
+                                                       noisy, options.overlap && !options.timed},
+                                    cache);
 
   std::vector<int64_t> needs(static_cast<size_t>(streams_->size()), 0);
   for (const Program& program : plan_.programs) {
@@ -143,7 +146,8 @@ void CudaExecutor::WriteState(const std::string& name, Bytes bytes) {
   Synchronize();
   if (bytes.empty()) return;
   const auto write = [&](int64_t offset, Bytes part) {
-    CheckCuda(cudaMemcpy(state_.data() + entry.offset + offset, part.data(), part.size(), cudaMemcpyHostToDevice),
+    CheckCuda(cudaMemcpy(state_.data() + entry.offset + offset, part.data(), part.size(),
+                         cudaMemcpyHostToDevice),
               "write state " + name);
   };
   entry.halves ? WriteHalves(entry, bytes, write) : write(0, bytes);
@@ -274,8 +278,7 @@ void CudaExecutor::Synchronize() {
   CheckCuda(cudaStreamSynchronize((*streams_)[0]), "wait for plan '" + plan_.name + "'");
 }
 
-void CudaExecutor::PlaceInputs(const Program& program,
-                               const std::map<std::string, Bytes>& inputs) {
+void CudaExecutor::PlaceInputs(const Program& program, const std::map<std::string, Bytes>& inputs) {
   CheckInputs(program, inputs);
   Synchronize();
   for (const PlanInput& input : program.inputs) {

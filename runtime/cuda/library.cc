@@ -36,7 +36,8 @@ bool EveryKernelWaits(std::string_view source) {
     for (size_t at = 0; (at = source.find(what, at)) != source.npos; at += what.size()) ++n;
     return n;
   };
-  return source.find("griddepcontrol.wait;") != source.npos && count("__global__") == count("st_begin();") + count("st_await();");
+  return source.find("griddepcontrol.wait;") != source.npos &&
+         count("__global__") == count("st_begin();") + count("st_await();");
 }
 
 CudaLibrary::CudaLibrary(std::span<const char> cubin, const std::string& what, bool waits)
@@ -96,7 +97,8 @@ void LaunchKernel(CudaKernel kernel, const LaunchShape& shape, void** params, cu
     config.attrs = &early;
     config.numAttrs = 1;
   }
-  const cudaError_t status = cudaLaunchKernelExC(&config, static_cast<const void*>(kernel.handle), params);
+  const cudaError_t status =
+      cudaLaunchKernelExC(&config, static_cast<const void*>(kernel.handle), params);
   if (status != cudaSuccess) ThrowCuda(status, std::string("launch kernel ") + name);
 }
 

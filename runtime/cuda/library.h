@@ -15,8 +15,8 @@ namespace stator {
 // Of the current device.
 int DeviceAttribute(cudaDeviceAttr attribute);
 
-// Whether every kernel of a source begins with `st_begin();`, whose last act is griddepcontrol.wait, or waits with
-// `st_await();`, ahead of which it reads states at most.
+// Whether every kernel of a source begins with `st_begin();`, whose last act is
+// griddepcontrol.wait, or waits with `st_await();`, ahead of which it reads states at most.
 bool EveryKernelWaits(std::string_view source);
 
 struct CudaKernel {
@@ -30,7 +30,9 @@ class CudaLibrary {
   // Throws `Error` naming `what` when the device does not take the code. `waits`: see CudaKernel.
   CudaLibrary(std::span<const char> cubin, const std::string& what, bool waits = false);
   CudaLibrary(CudaLibrary&& other) noexcept
-      : library_(std::exchange(other.library_, nullptr)), what_(std::move(other.what_)), waits_(other.waits_) {}
+      : library_(std::exchange(other.library_, nullptr)),
+        what_(std::move(other.what_)),
+        waits_(other.waits_) {}
   ~CudaLibrary();
 
   // Throws `Error` when the library has no such kernel.
@@ -56,10 +58,11 @@ void PrepareLaunch(CudaKernel kernel, const LaunchShape& shape, const std::strin
 // `params` holds the address of each argument, as cudaLaunchKernel takes them.
 //
 // In a graph that is being captured, a kernel that waits is launched as soon as the blocks of the
-// kernel before it are all there and let it (programmatic dependent launch), so that its own launch costs no time.
-// That changes no order of memory: it waits until that kernel has ended and its writes are visible, and
-// that one, launched early itself or not, has ended after all before it. Only where a kernel is the
-// one thing it depends on; behind a copy, a fill or a join it is launched at their end.
+// kernel before it are all there and let it (programmatic dependent launch), so that its own launch
+// costs no time. That changes no order of memory: it waits until that kernel has ended and its
+// writes are visible, and that one, launched early itself or not, has ended after all before it.
+// Only where a kernel is the one thing it depends on; behind a copy, a fill or a join it is
+// launched at their end.
 void LaunchKernel(CudaKernel kernel, const LaunchShape& shape, void** params, cudaStream_t stream,
                   const char* name);
 

@@ -13,8 +13,8 @@ class KernelCache;
 // Compiles for compute capability `sm` (90 means 9.0), fused multiply-add only where the source
 // asks for it, IEEE division and square root, denormals kept. Sources that use instructions of one
 // architecture alone (wgmma, setmaxnreg, tcgen05) get its `a` variant. The source stands alone: no
-// include paths are given. Throws `Error` with `name`, the compiler's log and the lines it names. `report`
-// gets what the assembler says of registers, spills and lost speed.
+// include paths are given. Throws `Error` with `name`, the compiler's log and the lines it names.
+// `report` gets what the assembler says of registers, spills and lost speed.
 std::vector<char> CompileCuda(const std::string& source, int sm, const std::string& name,
                               std::string* report = nullptr);
 

@@ -109,8 +109,9 @@ int ProgramRunner::CapturedNodes() const {
   if (!counting_) return 0;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   cudaGraph_t graph = nullptr;
-  CheckCuda(cudaStreamGetCaptureInfo(streams_[0], &status, nullptr, &graph, nullptr, nullptr, nullptr),
-            "look at the capture of program " + program_.name);
+  CheckCuda(
+      cudaStreamGetCaptureInfo(streams_[0], &status, nullptr, &graph, nullptr, nullptr, nullptr),
+      "look at the capture of program " + program_.name);
   size_t nodes = 0;
   CheckCuda(cudaGraphGetNodes(graph, nullptr, &nodes), "count graph nodes");
   return static_cast<int>(nodes);

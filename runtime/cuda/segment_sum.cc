@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kShort = 8;  // as in kernels/segment_sum_source.cc
 constexpr unsigned kChunkBlocks = 2048;
-constexpr int64_t kSmall = 2048;         // updates, as in kernels/segment_sum_source.cc
+constexpr int64_t kSmall = 2048;        // updates, as in kernels/segment_sum_source.cc
 constexpr int64_t kSmallBlocks = 2048;  // of which each looks at all indices
 
 int64_t Aligned(int64_t bytes) {
@@ -76,7 +76,8 @@ class SegmentSumStep : public CudaStep {
   void Enqueue(cudaStream_t stream) override {
     if (out_bytes_ == 0) return;
     if (shape_.n == 0 || shape_.width == 0) {
-      if (!accumulate_) CheckCuda(cudaMemsetAsync(out_, 0, out_bytes_, stream), "zero a segment sum");
+      if (!accumulate_)
+        CheckCuda(cudaMemsetAsync(out_, 0, out_bytes_, stream), "zero a segment sum");
       return;
     }
     const uint32_t n = static_cast<uint32_t>(shape_.n), rows = static_cast<uint32_t>(shape_.rows);
@@ -84,8 +85,8 @@ class SegmentSumStep : public CudaStep {
     const uint64_t stride = static_cast<uint64_t>(shape_.stride);
     const unsigned slices = (columns + 31) / 32;
     if (shape_.n <= kSmall && shape_.rows * slices <= kSmallBlocks) {
-      Launch(small_, {dim3(rows, slices), 256, 0}, stream, "segment_small", updates_, stride, ids_, out_, n,
-             columns);
+      Launch(small_, {dim3(rows, slices), 256, 0}, stream, "segment_small", updates_, stride, ids_,
+             out_, n, columns);
       return;
     }
     Launch(ids_kernel_, RadixSorter::Flat(n), stream, "segment_ids", ids_, buffers_.keys,

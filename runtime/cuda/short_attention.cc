@@ -46,8 +46,10 @@ class ShortAttention : public CudaStep {
       shape_ = {dim3(heads, batch), static_cast<unsigned>(2 * rows),
                 static_cast<size_t>(2 * rows * (4 * (head + 8) + 2 * (rows + 8)))};
     } else {
-      const int64_t warps = std::min<int64_t>(4, rows / 16), parts = (rows + 16 * warps - 1) / (16 * warps);
-      shape_ = {dim3(static_cast<unsigned>(parts), heads, batch), static_cast<unsigned>(32 * warps), 0};
+      const int64_t warps = std::min<int64_t>(4, rows / 16),
+                    parts = (rows + 16 * warps - 1) / (16 * warps);
+      shape_ = {dim3(static_cast<unsigned>(parts), heads, batch), static_cast<unsigned>(32 * warps),
+                0};
     }
     PrepareLaunch(kernel_, shape_, name_);
   }
@@ -57,8 +59,8 @@ class ShortAttention : public CudaStep {
     const float scale = static_cast<float>(c.scale);
     const auto at = [&](const TensorRef& t) { return spaces_(t.buffer); };
     if (!c.backward) {
-      Launch(kernel_, shape_, stream, name_.c_str(), at(c.q), at(c.k), at(c.v), at(c.out), at(c.lse),
-             PlaceOf(c.q), PlaceOf(c.k), PlaceOf(c.v), PlaceOf(c.out), scale);
+      Launch(kernel_, shape_, stream, name_.c_str(), at(c.q), at(c.k), at(c.v), at(c.out),
+             at(c.lse), PlaceOf(c.q), PlaceOf(c.k), PlaceOf(c.v), PlaceOf(c.out), scale);
       return;
     }
     Launch(kernel_, shape_, stream, name_.c_str(), at(c.q), at(c.k), at(c.v), at(c.out), at(c.lse),
@@ -89,7 +91,8 @@ bool IsShortAttention(const AttentionCall& c, int sm) {
   if (head < 16 || head > kMostHead || head % 16 != 0) return false;
   if (c.q.type.dim(0) * heads > kMostHeads) return false;
   const Dims lse = {c.q.type.dim(0), heads, rows};
-  if (c.lse && (c.lse.type != Type{DType::kF32, lse} || c.lse.strides != DenseStrides(lse))) return false;
+  if (c.lse && (c.lse.type != Type{DType::kF32, lse} || c.lse.strides != DenseStrides(lse)))
+    return false;
   std::vector<const TensorRef*> used = {&c.q, &c.k, &c.v, &c.out};
   if (c.backward) {
     if (!c.lse) return false;
@@ -101,7 +104,8 @@ bool IsShortAttention(const AttentionCall& c, int sm) {
 }
 
 std::string ShortAttentionSourceFor(const AttentionCall& call) {
-  return ShortAttentionSource(call.q.type.dtype, call.q.type.dim(1), call.q.type.dim(3), call.causal);
+  return ShortAttentionSource(call.q.type.dtype, call.q.type.dim(1), call.q.type.dim(3),
+                              call.causal);
 }
 
 CudaStepPtr PrepareShortAttention(const AttentionCall& call, const SpaceMap& spaces,

@@ -2,8 +2,8 @@
 
 #include "ir/base/error.h"
 
-#include <nlohmann/json.hpp>
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <unistd.h>
 

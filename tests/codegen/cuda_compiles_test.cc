@@ -1,12 +1,12 @@
-// Every kernel that the emitter makes of an op's samples, of their gradients, of odd graphs and of small
-// models is CUDA that NVRTC takes, for every architecture we name. No GPU is needed.
+// Every kernel that the emitter makes of an op's samples, of their gradients, of odd graphs and of
+// small models is CUDA that NVRTC takes, for every architecture we name. No GPU is needed.
+#include "ir/base/error.h"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <thread>
-
-#include "ir/base/error.h"
 #if STATOR_WITH_NVRTC
 #include "runtime/cuda/nvrtc.h"
 #endif
@@ -27,7 +27,9 @@ constexpr int kThreads = 2;
 
 #if STATOR_WITH_NVRTC
 // Kernels with instructions of one architecture are in modules of their own, of plans for it alone.
-bool IsFor(int sm, const std::string& source) { return sm == 90 || source.find("wgmma") == std::string::npos; }
+bool IsFor(int sm, const std::string& source) {
+  return sm == 90 || source.find("wgmma") == std::string::npos;
+}
 
 // "" or the first error, by architecture.
 std::array<std::string, kArchitectures.size()> CompileForAll(const std::string& source,
@@ -106,8 +108,11 @@ TEST(CudaCompiles, products_with_epilogues) {
     graphs.push_back(std::move(c.graph));
   }
   const Plan plan = BuildPlan(programs, *target, {.plan_name = "products"});
-  const auto own = [](const KernelModule& m) { return m.source.find("wgmma") != std::string::npos; };
-  EXPECT_EQ(std::count_if(plan.modules.begin(), plan.modules.end(), own), static_cast<int>(graphs.size()));
+  const auto own = [](const KernelModule& m) {
+    return m.source.find("wgmma") != std::string::npos;
+  };
+  EXPECT_EQ(std::count_if(plan.modules.begin(), plan.modules.end(), own),
+            static_cast<int>(graphs.size()));
   ExpectCompiles(plan, "products");
   ExpectProductsOverlap(plan);
 }
@@ -125,10 +130,15 @@ TEST(CudaCompiles, small_products_with_epilogues) {
     graphs.push_back(std::move(c.graph));
   }
   const Plan plan = BuildPlan(programs, *target, {.plan_name = "products"});
-  const auto own = [](const KernelModule& m) { return m.source.find("st_small_product") != std::string::npos; };
-  EXPECT_EQ(std::count_if(plan.modules.begin(), plan.modules.end(), own), static_cast<int>(graphs.size()));
+  const auto own = [](const KernelModule& m) {
+    return m.source.find("st_small_product") != std::string::npos;
+  };
+  EXPECT_EQ(std::count_if(plan.modules.begin(), plan.modules.end(), own),
+            static_cast<int>(graphs.size()));
   ExpectCompiles(plan, "products");
-  const auto ahead = [](const KernelModule& m) { return m.source.rfind("P::load_b(") < m.source.rfind("st_await();"); };
+  const auto ahead = [](const KernelModule& m) {
+    return m.source.rfind("P::load_b(") < m.source.rfind("st_await();");
+  };
   EXPECT_EQ(std::count_if(plan.modules.begin(), plan.modules.end(), ahead), 1);  // that of a state
 }
 TEST(CudaCompiles, gpt_of_large_products) {

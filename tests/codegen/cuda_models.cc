@@ -26,7 +26,8 @@ Plan GptPlanForGpu(DType dtype, int64_t layers, double dropout) {
 Plan LargeGptPlanForGpu() {
   TrainConfig config;
   config.dtype = "bf16";
-  config.n_layer = 1, config.n_head = 12, config.n_embd = 768, config.block_size = 1024, config.batch_size = 64;
+  config.n_layer = 1, config.n_head = 12, config.n_embd = 768, config.block_size = 1024,
+  config.batch_size = 64;
   return CompileTraining(config, *MakeRecordedTarget("h200"), /*bytes=*/true).compiled.plan;
 }
 

@@ -1,9 +1,4 @@
 // What emitted CUDA must and must not say.
-#include <algorithm>
-#include <iterator>
-#include <regex>
-#include <set>
-
 #include "codegen/build_plan.h"
 #include "ir/base/str.h"
 #include "ir/text.h"
@@ -12,6 +7,11 @@
 #include "tests/codegen/cuda_models.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <regex>
+#include <set>
 
 namespace stator {
 namespace {
@@ -27,14 +27,17 @@ std::string EmitCuda(const std::string& text) {
 
 // "f32[4096,768]" pointwise.
 std::string Pointwise(const std::string& type) {
-  return EmitCuda(StrCat("graph @f(%x: ", type, ", %y: ", type, ") -> ", type, " {\n  %0 = mul(%x, %y) : ", type,
-                         "\n  %1 = add(%0, %x) : ", type, "\n  return %1\n}\n"));
+  return EmitCuda(StrCat("graph @f(%x: ", type, ", %y: ", type, ") -> ", type,
+                         " {\n  %0 = mul(%x, %y) : ", type, "\n  %1 = add(%0, %x) : ", type,
+                         "\n  return %1\n}\n"));
 }
 
 std::string Row(const std::string& dtype, int64_t width) {
-  const std::string type = StrCat(dtype, "[512,", width, "]"), weight = StrCat(dtype, "[", width, "]");
+  const std::string type = StrCat(dtype, "[512,", width, "]"),
+                    weight = StrCat(dtype, "[", width, "]");
   return EmitCuda(StrCat("graph @f(%x: ", type, ", %w: ", weight, ") -> ", type,
-                         " {\n  %0, %1 = rms_norm(%x, %w) : ", type, ", f32[512,1]\n  return %0\n}\n"));
+                         " {\n  %0, %1 = rms_norm(%x, %w) : ", type,
+                         ", f32[512,1]\n  return %0\n}\n"));
 }
 
 int Count(const std::string& text, const std::string& part) {
@@ -66,7 +69,8 @@ TEST(EmittedText, narrows_vectors_to_what_the_width_divides) {
 TEST(EmittedText, begins_every_kernel_with_the_wait) {
   for (const Plan& plan : {GptPlanForGpu(DType::kBF16, 1), LlamaPlanForGpu(DType::kF32, 1)}) {
     for (const KernelModule& m : plan.modules) {
-      EXPECT_EQ(Count(m.source, "__global__"), Count(m.source, "st_begin();") + Count(m.source, "st_await();"));
+      EXPECT_EQ(Count(m.source, "__global__"),
+                Count(m.source, "st_begin();") + Count(m.source, "st_await();"));
       EXPECT_GT(Count(m.source, "__global__"), 0);
     }
   }
@@ -74,7 +78,8 @@ TEST(EmittedText, begins_every_kernel_with_the_wait) {
 
 // What a bias makes of x is rounded once and kept, packed, for the later sweeps and the store.
 TEST(EmittedText, computes_rounded_results_once) {
-  const std::string text = EmitCuda(R"(graph @f(%x: bf16[512,1536], %b: bf16[1536]) -> (bf16[512,1536], bf16[512,1536]) {
+  const std::string text =
+      EmitCuda(R"(graph @f(%x: bf16[512,1536], %b: bf16[1536]) -> (bf16[512,1536], bf16[512,1536]) {
   %0 = broadcast(%b) {shape=[512,1536]} : bf16[512,1536]
   %1 = add(%x, %0) : bf16[512,1536]
   %2, %3, %4 = layer_norm(%1) : bf16[512,1536], f32[512,1], f32[512,1]
@@ -84,15 +89,19 @@ TEST(EmittedText, computes_rounded_results_once) {
   EXPECT_EQ(Count(text, "st_put_lanes("), 1);
 }
 
-// Rows that are folded along columns too: copied ahead to shared memory where there are rows for all
-// multiprocessors and it is large enough.
+// Rows that are folded along columns too: copied ahead to shared memory where there are rows for
+// all multiprocessors and it is large enough.
 TEST(EmittedText, folds_rows_and_columns_of_many_rows_in_a_ring) {
   const auto emit = [](int rows, int width) {
-    const std::string x = StrCat("bf16[", rows, ",", width, "]"), f = StrCat("f32[", rows, ",", width, "]");
-    return EmitCuda(StrCat("graph @f(%x: ", x, ", %y: ", x, ") -> (", x, ", f32[1,", width, "]) {\n  %0 = cast(%x) {to=f32} : ", f,
-                           "\n  %1 = cast(%y) {to=f32} : ", f, "\n  %2 = mul(%0, %1) : ", f, "\n  %3 = sum(%2) {axes=[1]} : f32[", rows,
-                           ",1]\n  %4 = broadcast(%3) {shape=[", rows, ",", width, "]} : ", f, "\n  %5 = sub(%1, %4) : ", f,
-                           "\n  %6 = cast(%5) {to=bf16} : ", x, "\n  %7 = sum(%5) {axes=[0]} : f32[1,", width, "]\n  return %6, %7\n}\n"));
+    const std::string x = StrCat("bf16[", rows, ",", width, "]"),
+                      f = StrCat("f32[", rows, ",", width, "]");
+    return EmitCuda(
+        StrCat("graph @f(%x: ", x, ", %y: ", x, ") -> (", x, ", f32[1,", width,
+               "]) {\n  %0 = cast(%x) {to=f32} : ", f, "\n  %1 = cast(%y) {to=f32} : ", f,
+               "\n  %2 = mul(%0, %1) : ", f, "\n  %3 = sum(%2) {axes=[1]} : f32[", rows,
+               ",1]\n  %4 = broadcast(%3) {shape=[", rows, ",", width, "]} : ", f,
+               "\n  %5 = sub(%1, %4) : ", f, "\n  %6 = cast(%5) {to=bf16} : ", x,
+               "\n  %7 = sum(%5) {axes=[0]} : f32[1,", width, "]\n  return %6, %7\n}\n"));
   };
   EXPECT_NE(emit(8192, 768).find("st_place<st_bf16, 8, 96>(ring"), std::string::npos);
   EXPECT_NE(emit(8192, 1600).find("st_place<st_bf16, 8, 200>(ring"), std::string::npos);
@@ -102,11 +111,13 @@ TEST(EmittedText, folds_rows_and_columns_of_many_rows_in_a_ring) {
 
 // A literal without a suffix is a double, and arithmetic with it runs at a fraction of the speed.
 TEST(EmittedText, has_no_doubles_in_f32_and_bf16_models) {
-  const std::regex literal(R"((^|[^\w.])(\d+\.\d*|\.\d+|\d+\.?\d*[eE][+-]?\d+)([eE][+-]?\d+)?(?![\w.]))");
+  const std::regex literal(
+      R"((^|[^\w.])(\d+\.\d*|\.\d+|\d+\.?\d*[eE][+-]?\d+)([eE][+-]?\d+)?(?![\w.]))");
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Plan& plan : {GptPlanForGpu(dtype, 1), LlamaPlanForGpu(dtype, 1)}) {
       const std::string text = KernelText(plan);
-      EXPECT_EQ(text.find("double"), std::string::npos) << text.substr(text.find("double") - 200, 400);
+      EXPECT_EQ(text.find("double"), std::string::npos)
+          << text.substr(text.find("double") - 200, 400);
       std::smatch match;
       EXPECT_FALSE(std::regex_search(text, match, literal)) << match.str();
     }
@@ -169,10 +180,11 @@ TEST(EmittedText, updates_of_all_layers_share_launches) {
   EXPECT_EQ(launches, UpdateLaunches(GptPlanForGpu(DType::kBF16, 5)));
 }
 
-// A step with nothing to do is left out, but not what it waits for: a slice of no rows is the first to
-// read the gradient that stream 1 computes.
+// A step with nothing to do is left out, but not what it waits for: a slice of no rows is the first
+// to read the gradient that stream 1 computes.
 TEST(EmittedText, waits_outlive_steps_that_are_left_out) {
-  const std::unique_ptr<Graph> graph = ParseGraph(R"(graph @f(%x: f32[64,32], %g: f32[64,16], %k: f32[32,8], state %w: f32[16,32], state %e: f32[0,32]) -> f32[64,8] {
+  const std::unique_ptr<Graph> graph = ParseGraph(
+      R"(graph @f(%x: f32[64,32], %g: f32[64,16], %k: f32[32,8], state %w: f32[16,32], state %e: f32[0,32]) -> f32[64,8] {
   %0 = matmul(%g, %x) {transpose_a=true} : f32[16,32] #{phase="backward"}
   %1 = matmul(%x, %k) : f32[64,8] #{phase="backward"}
   %2 = slice(%0) {limits=[0,32], starts=[0,0]} : f32[0,32] #{phase="update"}

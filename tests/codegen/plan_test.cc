@@ -234,7 +234,8 @@ TEST(VerifyPlan, names_step_and_fault) {
        [&](Plan& p) { std::get<KernelCall>(step(p, 0)).maps[0].box[1] = 32; }},
       {"plan: program train, step 0 exp+add (h.0/mlp): a tile map has boxes of [257,64] in [16,64]",
        [&](Plan& p) { std::get<KernelCall>(step(p, 0)).maps[0].box[0] = 257; }},
-      {"plan: program train, step 0 exp+add (h.0/mlp): a tile map is outside its space: 2048 bytes at 64512 of 65536",
+      {"plan: program train, step 0 exp+add (h.0/mlp): a tile map is outside its space: 2048 bytes "
+       "at 64512 of 65536",
        [&](Plan& p) { std::get<KernelCall>(step(p, 0)).maps[0].tensor.buffer.offset = 64512; }},
       {"plan: program train, step 0 exp+add (h.0/mlp): has clusters of 4 blocks in a grid of 6",
        [&](Plan& p) { std::get<KernelCall>(step(p, 0)).cluster = 4; }},
@@ -264,7 +265,8 @@ TEST(VerifyPlan, names_step_and_fault) {
       {"plan: state h.0/w.m: it is misaligned: offset 520",
        [](Plan& p) { p.states[1].offset = 520; }},
       {"plan: state h.0/w.m: overlaps state h.0/w", [](Plan& p) { p.states[1].offset = 256; }},
-      {"plan: state h.0/v: overlaps state h.0/w.m", [](Plan& p) { p.states[2].offset = 768 - 256; }},
+      {"plan: state h.0/v: overlaps state h.0/w.m",
+       [](Plan& p) { p.states[2].offset = 768 - 256; }},
       {"plan: state h.0/v: is bf16[16,8] in halves",
        [](Plan& p) { p.states[2].type.dtype = DType::kBF16; }},
       {"plan: kernel k: there is no module 1", [](Plan& p) { p.kernels[0].module = 1; }},
@@ -286,9 +288,10 @@ TEST(StateEntry, halves_are_aligned) {
 
 TEST(DescribePlan, tells_memory_to_the_byte) {
   const std::string text = DescribePlan(SamplePlan(), true);
-  for (const char* part : {"plan sample for cpu", "65,536 bytes", "parameter", "1,024 bytes",
-                           "2 of 256 elements, 1 as bf16 and low 16 bits", "in   tokens i32[2,4] in [0, 100)",
-                           "f32[4,16] x f32[16,8] -> f32[4,8] + c", "a note", "onednn 2.6.3"}) {
+  for (const char* part :
+       {"plan sample for cpu", "65,536 bytes", "parameter", "1,024 bytes",
+        "2 of 256 elements, 1 as bf16 and low 16 bits", "in   tokens i32[2,4] in [0, 100)",
+        "f32[4,16] x f32[16,8] -> f32[4,8] + c", "a note", "onednn 2.6.3"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }

@@ -1,7 +1,7 @@
 // A program outside the tree, against the installed headers and libraries.
-#include <cstdio>
-
 #include "ir/dtype.h"
+
+#include <cstdio>
 
 int main() {
   const std::string_view name = stator::Name(stator::DType::kBF16);

@@ -1,7 +1,9 @@
 // README.md and docs/*.md are tests: their commands are run and must print what the page shows, and
-// their C++ must stand in a file that is compiled (tests/docs/document.h). The commands of a page build
-// on each other, so that a filter takes whole pages: --gtest_filter='*tour*'. STATOR_UPDATE_TESTS=1
-// writes what the commands print into the pages instead; read the difference before you commit it.
+// their C++ must stand in a file that is compiled (tests/docs/document.h). The commands of a page
+// build on each other, so that a filter takes whole pages: --gtest_filter='*tour*'.
+// STATOR_UPDATE_TESTS=1 writes what the commands print into the pages instead; read the difference
+// before you commit it.
+#include "ir/base/str.h"
 #include "tests/docs/document.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +14,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-
-#include "ir/base/str.h"
 
 namespace stator::testing {
 namespace {
@@ -37,7 +37,8 @@ std::vector<Block> AllBlocks() {
   for (const std::string& name : documents) {
     if (!fs::exists(kSource + "/" + name)) continue;
     for (Block& b : ReadBlocks(kSource, name)) {
-      if (b.language == "console" || b.language == "cpp" || !b.file.empty()) blocks.push_back(std::move(b));
+      if (b.language == "console" || b.language == "cpp" || !b.file.empty())
+        blocks.push_back(std::move(b));
     }
   }
   return blocks;
@@ -46,12 +47,13 @@ std::vector<Block> AllBlocks() {
 std::string BlockName(const ::testing::TestParamInfo<Block>& info) {
   const std::string stem = fs::path(info.param.document).stem().string();
   std::string name = StrCat(stem, "_", info.param.language, "_", info.index);
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
   return name;
 }
 
-// A folder with what a reader has in front of them: the source tree's folders, by links, so that what
-// a command writes does not end up there.
+// A folder with what a reader has in front of them: the source tree's folders, by links, so that
+// what a command writes does not end up there.
 std::string Desk() {
   static const std::string desk = [] {
     std::string folder = kBinary + "/tests/docs_desk";
@@ -69,19 +71,21 @@ std::string Desk() {
 // read the same on every machine.
 std::string RunCommand(const std::string& command, int* status) {
   const std::string script = Desk() + "/.command";
-  std::ofstream(script) << "exec 2>&1 </dev/null\ncd '" << Desk() << "'\nexport PATH='" << kBinary << "':'"
-                        << kBinary << "/examples':\"$PATH\" CUDA_VISIBLE_DEVICES=\n" << command << "\n";
+  std::ofstream(script) << "exec 2>&1 </dev/null\ncd '" << Desk() << "'\nexport PATH='" << kBinary
+                        << "':'" << kBinary << "/examples':\"$PATH\" CUDA_VISIBLE_DEVICES=\n"
+                        << command << "\n";
   FILE* pipe = popen(("bash '" + script + "'").c_str(), "r");
   std::string text;
   char part[4096];
-  for (size_t n; pipe != nullptr && (n = fread(part, 1, sizeof part, pipe)) > 0;) text.append(part, n);
+  for (size_t n; pipe != nullptr && (n = fread(part, 1, sizeof part, pipe)) > 0;)
+    text.append(part, n);
   const int ended = pipe == nullptr ? -1 : pclose(pipe);
   *status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
   return text;
 }
 
-// Writes `outputs` of the block's commands into its document, whose lines may have moved since it was
-// read.
+// Writes `outputs` of the block's commands into its document, whose lines may have moved since it
+// was read.
 void Update(const Block& block, const std::vector<Lines>& outputs) {
   const std::string path = kSource + "/" + block.document;
   Lines text = SplitLines(ReadWholeFile(path));
@@ -117,9 +121,10 @@ TEST_P(Docs, holds) {
     outputs.push_back(WithWildcards(command.expected, actual));
     if (Updating()) continue;
     EXPECT_TRUE(Matches(command.expected, actual))
-        << "$ " << command.text << "\nexit status " << status << "; printed:\n" << Join(actual, "\n")
-        << "\nthe page has:\n" << Join(command.expected, "\n")
-        << "\nSTATOR_UPDATE_TESTS=1 " << kBinary << "/tests/docs_test updates the pages";
+        << "$ " << command.text << "\nexit status " << status << "; printed:\n"
+        << Join(actual, "\n") << "\nthe page has:\n"
+        << Join(command.expected, "\n") << "\nSTATOR_UPDATE_TESTS=1 " << kBinary
+        << "/tests/docs_test updates the pages";
   }
   if (Updating()) Update(block, outputs);
 }

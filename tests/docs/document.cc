@@ -1,11 +1,11 @@
 #include "tests/docs/document.h"
 
+#include "ir/base/error.h"
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <sstream>
-
-#include "ir/base/error.h"
 
 namespace stator::testing {
 namespace {
@@ -127,9 +127,10 @@ Lines WithWildcards(const Lines& expected, const Lines& actual) {
   if (Matches(expected, actual)) return expected;
   Lines out;
   for (const std::string& line : actual) {
-    const auto described = std::find_if(expected.begin(), expected.end(), [&](const std::string& e) {
-      return e != kAny && e.find(kAny) != e.npos && LineMatches(e, line);
-    });
+    const auto described =
+        std::find_if(expected.begin(), expected.end(), [&](const std::string& e) {
+          return e != kAny && e.find(kAny) != e.npos && LineMatches(e, line);
+        });
     out.push_back(described == expected.end() ? line : *described);
   }
   return out;
@@ -141,7 +142,8 @@ bool Contains(const Lines& file, const Lines& lines) {
     const auto end = std::find(begin, lines.end(), kAny);
     const Lines piece = Unindented(Lines(begin, end));
     const auto size = std::distance(begin, end);
-    while (std::distance(from, file.end()) >= size && Unindented(Lines(from, from + size)) != piece) ++from;
+    while (std::distance(from, file.end()) >= size && Unindented(Lines(from, from + size)) != piece)
+      ++from;
     if (std::distance(from, file.end()) < size) return false;
     from += size;
     begin = end == lines.end() ? end : end + 1;

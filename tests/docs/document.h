@@ -4,8 +4,8 @@
 //   ```cpp examples/mlp.cc      stands in that file, but for how far it is indented; any language
 //   ```text, ```sh, ...         shown only; not for C++
 //
-// In an output `...` stands for any characters of a line, and as a line of its own for any lines. In
-// a piece of a file it is a line of its own and stands for any lines.
+// In an output `...` stands for any characters of a line, and as a line of its own for any lines.
+// In a piece of a file it is a line of its own and stands for any lines.
 #pragma once
 
 #include <ostream>
@@ -15,7 +15,7 @@
 namespace stator::testing {
 
 struct Command {
-  std::string text;                   // may have several lines, each but the last ending in a backslash
+  std::string text;  // may have several lines, each but the last ending in a backslash
   std::vector<std::string> expected;  // its output, standard error included
   int first_line = 0;                 // of `expected` in the document, counted from 0
 };

@@ -1,5 +1,9 @@
-// What pages say of the code: the model of docs/tour.md, whose text is docs/tour/tiny.ir, and the ops
-// that docs/ir.md lists.
+// What pages say of the code: the model of docs/tour.md, whose text is docs/tour/tiny.ir, and the
+// ops that docs/ir.md lists.
+#include "frontend/dsl/dsl.h"
+#include "ir/text.h"
+#include "tests/docs/document.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -8,10 +12,6 @@
 #include <regex>
 #include <set>
 #include <sstream>
-
-#include "frontend/dsl/dsl.h"
-#include "ir/text.h"
-#include "tests/docs/document.h"
 
 using namespace stator::dsl;
 

@@ -1,6 +1,7 @@
-// Whole small models: fused = unfused = replayed to the bit, every value as the interpreter has it on
-// the same operands, and the step as a whole as the interpreter has it.
+// Whole small models: fused = unfused = replayed to the bit, every value as the interpreter has it
+// on the same operands, and the step as a whole as the interpreter has it.
 #include "frontend/driver/check.h"
+
 #include "frontend/driver/check_programs.h"
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/data.h"
@@ -84,7 +85,8 @@ TEST_P(Check, llama_in_bf16_by_lion) {
   ExpectAgreement(config);
 }
 
-// The declared step, composites and all, by the interpreter alone: nothing that lowers it takes part.
+// The declared step, composites and all, by the interpreter alone: nothing that lowers it takes
+// part.
 TEST_P(Check, the_step_is_what_the_interpreter_makes_of_the_declared_one) {
   for (const TrainConfig& config : {OddGpt(dir_, GetParam()), OddLlama(dir_, GetParam())}) {
     const Device device = ChooseDevice(config.device);
@@ -96,7 +98,8 @@ TEST_P(Check, the_step_is_what_the_interpreter_makes_of_the_declared_one) {
     options.optimizer = &optimizer;
     const std::unique_ptr<Graph> step = BuildTrainingGraphs(model->graph(), options).train;
 
-    const BatchSource batches(ByteTokens(SmallText()), config.batch_size, config.block_size, "training");
+    const BatchSource batches(ByteTokens(SmallText()), config.batch_size, config.block_size,
+                              "training");
     for (int64_t i = 0; i < 2; ++i) {
       const Batch batch = batches.Random(7, i, 0);
       const Feed feed = {{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}};
@@ -115,7 +118,8 @@ TEST_P(Check, the_step_is_what_the_interpreter_makes_of_the_declared_one) {
         EXPECT_EQ(Compare(tensor, want.outputs[k], 1e-5).ToString(), "no difference") << name;
       }
       for (const auto& [name, tensor] : want.next_states) {
-        // Adam divides by the root of tiny second moments, which the first updates do not average out.
+        // Adam divides by the root of tiny second moments, which the first updates do not average
+        // out.
         const Tensor state = Tensor::FromBytes(tensor.type, executor->ReadState(name).data());
         EXPECT_EQ(Compare(state, tensor, 1e-3).ToString(), "no difference") << name;
       }
@@ -137,19 +141,23 @@ TEST_P(Check, names_the_first_value_that_differs) {
         if (auto* call = std::get_if<AttentionCall>(&s.work)) call->scale *= factor;
       }
     }
-    CheckedPlan side{.executor = MakeExecutor(std::move(compiled.plan), {}), .values = std::move(compiled.values)};
+    CheckedPlan side{.executor = MakeExecutor(std::move(compiled.plan), {}),
+                     .values = std::move(compiled.values)};
     for (auto& graph : compiled.graphs) {
       const std::string name = graph->name();
       side.graphs[name] = std::move(graph);
     }
     return side;
   };
-  if (std::string(GetParam()) == "cuda") GTEST_SKIP() << "f32 attention is composed there: no call has a scale";
-  const BatchSource batches(ByteTokens(SmallText()), config.batch_size, config.block_size, "training");
+  if (std::string(GetParam()) == "cuda")
+    GTEST_SKIP() << "f32 attention is composed there: no call has a scale";
+  const BatchSource batches(ByteTokens(SmallText()), config.batch_size, config.block_size,
+                            "training");
   const Batch batch = batches.Random(7, 0, 0);
   const Feed feed = {{"tokens", AsBytes(batch.tokens)}, {"targets", AsBytes(batch.targets)}};
   for (const bool wrong_is_fused : {true, false}) {
-    ProgramCheck check(load(true, wrong_is_fused ? 1.25 : 1), load(false, wrong_is_fused ? 1 : 1.25), "yes");
+    ProgramCheck check(load(true, wrong_is_fused ? 1.25 : 1),
+                       load(false, wrong_is_fused ? 1 : 1.25), "yes");
     InitializeStates(check.fused(), 7);
     const ProgramFindings found = check.Run("train", feed);
     EXPECT_FALSE(found.agree);
@@ -158,7 +166,8 @@ TEST_P(Check, names_the_first_value_that_differs) {
     EXPECT_HAS(text, "the first is attention f32[3,13,2,20] (h.0/attn/core)");
     // The interpreter stands beside the unfused plan.
     EXPECT_EQ(Has(text, "each on the operands that the plan computed; the first is attention"),
-              !wrong_is_fused) << text;
+              !wrong_is_fused)
+        << text;
   }
 }
 

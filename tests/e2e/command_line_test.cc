@@ -122,9 +122,10 @@ TEST_F(CommandLineTest, several_files_follow_one_flag) {
   const std::string text = SmallConfig(dir_, "two").data[0];
   const Outcome two = Run(StrCat("train", Small("two"), " ", text, " --data ", text));
   EXPECT_EQ(two.status, 1);  // a text where the configuration stands
-  const Outcome train = Run(StrCat("train --max_iters 1 --device cpu --n_layer 1 --n_embd 32 ",
-                                   "--block_size 32 --batch_size 8 --eval_iters 1 --sample_tokens 0 ",
-                                   "--out_dir ", dir_ / "two", " --data ", text, " ", text));
+  const Outcome train =
+      Run(StrCat("train --max_iters 1 --device cpu --n_layer 1 --n_embd 32 ",
+                 "--block_size 32 --batch_size 8 --eval_iters 1 --sample_tokens 0 ", "--out_dir ",
+                 dir_ / "two", " --data ", text, " ", text));
   EXPECT_EQ(train.status, 0) << train.err;
   EXPECT_HAS(train.out, "2 files from ");
 }
@@ -139,7 +140,8 @@ TEST_F(CommandLineTest, stator_opt_says_what_it_cannot_do) {
   const std::string opt = std::string(STATOR_BINARY_DIR) + "/stator-opt";
   if (!std::filesystem::exists(opt)) GTEST_SKIP() << opt << " is not built";
   const std::string file = dir_ / "g.ir";
-  WriteFileAtomically(file, "graph @f(%x: f32[4]) -> f32[4] {\n  %0 = neg(%x) : f32[4]\n  return %0\n}\n");
+  WriteFileAtomically(
+      file, "graph @f(%x: f32[4]) -> f32[4] {\n  %0 = neg(%x) : f32[4]\n  return %0\n}\n");
   EXPECT_EQ(Run(opt, "--emit plan " + file).status, 0);
   const Outcome early = Run(opt, "--emit plan --pass canonicalize " + file);
   EXPECT_EQ(early.status, 1);
@@ -149,8 +151,10 @@ TEST_F(CommandLineTest, stator_opt_says_what_it_cannot_do) {
 }
 
 TEST_F(CommandLineTest, says_what_a_finished_run_has_left_to_do) {
-  const std::string keys = StrCat("train --device cpu --n_layer 1 --n_embd 32 --n_head 2 --block_size 16 --batch_size 2 ",
-                                  "--max_iters 2 --warmup_iters 1 --sample_tokens 0 --eval_iters 1 --out_dir ", dir_ / "finished");
+  const std::string keys = StrCat(
+      "train --device cpu --n_layer 1 --n_embd 32 --n_head 2 --block_size 16 --batch_size 2 ",
+      "--max_iters 2 --warmup_iters 1 --sample_tokens 0 --eval_iters 1 --out_dir ",
+      dir_ / "finished");
   ASSERT_EQ(Run(keys).status, 0);
   const Outcome again = Run(keys + " --resume");
   EXPECT_EQ(again.status, 0);

@@ -1,7 +1,5 @@
 #include "tests/e2e/kernel_cases.h"
 
-#include <algorithm>
-
 #include "codegen/build_plan.h"
 #include "frontend/driver/agreement.h"
 #include "ir/base/error.h"
@@ -14,27 +12,35 @@
 #include "tests/ir/random_inputs.h"
 #include "tests/support/op_cases.h"
 
+#include <algorithm>
+
 namespace stator {
 namespace {
 
 // Rows and columns past the limits of one block, one lane and one vector.
 const std::map<std::string, std::vector<std::string>>& ExtraSamples() {
   static const std::map<std::string, std::vector<std::string>> kExtra = {
-      {"sum", {"(f32[3,8193]) {axes=[1]}", "(f32[2,70001]) {axes=[1]}", "(f32[1500,7]) {axes=[0]}",
-               "(bf16[40000,3]) {axes=[0]}", "(f32[5,600,33]) {axes=[1]}", "(f32[100000]) {axes=[0]}",
-               "(bf16[65,1536]) {axes=[1]}", "(f32[7,1023]) {axes=[1]}", "(f64[3,1025]) {axes=[1]}"}},
+      {"sum",
+       {"(f32[3,8193]) {axes=[1]}", "(f32[2,70001]) {axes=[1]}", "(f32[1500,7]) {axes=[0]}",
+        "(bf16[40000,3]) {axes=[0]}", "(f32[5,600,33]) {axes=[1]}", "(f32[100000]) {axes=[0]}",
+        "(bf16[65,1536]) {axes=[1]}", "(f32[7,1023]) {axes=[1]}", "(f64[3,1025]) {axes=[1]}"}},
       {"max", {"(f32[3,8193]) {axes=[1]}", "(bf16[700,24]) {axes=[0]}"}},
       {"softmax", {"(f32[3,8193])", "(bf16[9,1000])", "(f32[5,70001])"}},
-      {"layer_norm", {"(f32[70,768], f32[768], f32[768])", "(f32[9,2500], f32[2500], f32[2500])", "(bf16[33,1600], bf16[1600], bf16[1600])"}},
+      {"layer_norm",
+       {"(f32[70,768], f32[768], f32[768])", "(f32[9,2500], f32[2500], f32[2500])",
+        "(bf16[33,1600], bf16[1600], bf16[1600])"}},
       {"rms_norm", {"(bf16[17,4096], bf16[4096])", "(f32[9,96], f32[96])"}},
       {"cross_entropy", {"(f32[5,50257], i32[5])"}},
-      {"linear_cross_entropy_grad", {"(bf16[200,16], bf16[3001,16], i32[200], f32[200]) {chunk=72}"}},
+      {"linear_cross_entropy_grad",
+       {"(bf16[200,16], bf16[3001,16], i32[200], f32[200]) {chunk=72}"}},
       {"gelu", {"(bf16[64,3072]) {approximate=\"tanh\"}"}},
       {"add", {"(bf16[1000003], bf16[1000003])"}},
-      {"rotary", {"(f32[2,64,4,32], f32[64,16], f32[64,16])", "(bf16[1,33,3,64], f32[33,32], f32[33,32])"}},
+      {"rotary",
+       {"(f32[2,64,4,32], f32[64,16], f32[64,16])", "(bf16[1,33,3,64], f32[33,32], f32[33,32])"}},
       {"concat", {"(bf16[65,77], bf16[65,3], bf16[65,512]) {axis=1}"}},
       {"pad", {"(f32[65,77]) {low=[3,5], high=[0,9], interior=[0,1], value=2}"}},
-      {"transpose", {"(bf16[130,257]) {permutation=[1,0]}", "(f32[2,65,3,33]) {permutation=[0,2,1,3]}"}},
+      {"transpose",
+       {"(bf16[130,257]) {permutation=[1,0]}", "(f32[2,65,3,33]) {permutation=[0,2,1,3]}"}},
       {"gather", {"(bf16[50,768], i32[129])"}},
       {"segment_sum", {"(f32[1000,96], i32[1000]) {rows=7}"}},
   };
@@ -44,7 +50,8 @@ const std::map<std::string, std::vector<std::string>>& ExtraSamples() {
 bool HasKernels(const Graph& graph) {
   for (const Node* n : graph.Nodes()) {
     // No target computes attention in f64 or narrow formats that libraries lack.
-    const bool library = n->op_class() == OpClass::kAttention || n->op_class() == OpClass::kContraction;
+    const bool library =
+        n->op_class() == OpClass::kAttention || n->op_class() == OpClass::kContraction;
     for (const Value& v : n->operands()) {
       if (!v || !IsFloat(v.dtype())) continue;
       if (library && (v.dtype() == DType::kF64 || ByteWidth(v.dtype()) == 1)) return false;
@@ -81,7 +88,8 @@ std::vector<KernelCase> KernelCases(const std::string& op_filter) {
     if (!GlobMatch(op_filter, op->name) || IsParam(*op)) continue;
     for (const std::string& sample : SamplesOf(*op)) {
       auto graph = ParseSample(*op, sample);
-      if (HasKernels(*graph)) cases.push_back(MakeCase(StrCat(op->name, " ", sample), std::move(graph)));
+      if (HasKernels(*graph))
+        cases.push_back(MakeCase(StrCat(op->name, " ", sample), std::move(graph)));
     }
   }
   return cases;

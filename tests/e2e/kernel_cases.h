@@ -1,25 +1,25 @@
-// Every op's samples and their gradients, and odd graphs, as programs of one plan: what the generated
-// kernels are tested on.
+// Every op's samples and their gradients, and odd graphs, as programs of one plan: what the
+// generated kernels are tested on.
 #pragma once
-
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "codegen/plan.h"
 #include "ir/graph.h"
 #include "ir/target.h"
 #include "ir/tensor.h"
 
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
 namespace stator {
 
 struct KernelCase {
-  std::string name;               // "softmax (f32[4,8])"
-  std::unique_ptr<Graph> graph;   // as declared
-  std::unique_ptr<Graph> forward = nullptr; // of a gradient: says what its operands may hold
-  bool exact = false;             // kernels must agree with the interpreter to the bit
-  double tolerance = 0;           // otherwise, relative to the largest element
+  std::string name;                          // "softmax (f32[4,8])"
+  std::unique_ptr<Graph> graph;              // as declared
+  std::unique_ptr<Graph> forward = nullptr;  // of a gradient: says what its operands may hold
+  bool exact = false;                        // kernels must agree with the interpreter to the bit
+  double tolerance = 0;                      // otherwise, relative to the largest element
 };
 
 // `op_filter` is a glob over op names. Cases whose dtypes have no kernels are left out.

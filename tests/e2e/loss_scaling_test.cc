@@ -1,4 +1,5 @@
-// f16 training: what a gradient that overflows does to the scale, and what it does not do to the rest.
+// f16 training: what a gradient that overflows does to the scale, and what it does not do to the
+// rest.
 #include "frontend/driver/trainer.h"
 #include "frontend/dsl/dsl.h"
 #include "ir/base/error.h"
@@ -20,9 +21,9 @@ T StateOf(Trainer& trainer, std::string_view name) {
   return v;
 }
 
-// loss = mean of (x w1) w2, all [4,4], w2 of 64s. The gradient of x w1 is scale / 16 * 64 * 4 in each
-// element, which f16 holds for scales below 4096. Rates and gradients are powers of two, so that
-// scaling is exact.
+// loss = mean of (x w1) w2, all [4,4], w2 of 64s. The gradient of x w1 is scale / 16 * 64 * 4 in
+// each element, which f16 holds for scales below 4096. Rates and gradients are powers of two, so
+// that scaling is exact.
 class LossScaling : public testing::Test {
  protected:
   std::unique_ptr<Trainer> Make(DType dtype, double scale = 65536, int64_t interval = 3,
@@ -75,7 +76,8 @@ TEST_F(LossScaling, halves_and_skips_until_gradients_fit) {
 TEST_F(LossScaling, doubles_after_an_interval_of_applied_updates) {
   const auto trainer = Make(DType::kF16, 256);
   std::vector<float> scales;
-  for (int i = 0; i < 8; ++i) scales.push_back(trainer->Step(Batch(i == 4 ? 1e6f : 0.0f)).loss_scale);
+  for (int i = 0; i < 8; ++i)
+    scales.push_back(trainer->Step(Batch(i == 4 ? 1e6f : 0.0f)).loss_scale);
   // The fifth overflows, which starts the count anew.
   EXPECT_EQ(scales, (std::vector<float>{256, 256, 256, 512, 512, 256, 256, 256}));
   EXPECT_EQ(StateOf<float>(*trainer, training::kLossScale), 512);

@@ -16,8 +16,8 @@
 namespace stator {
 namespace {
 
-// Three maps of one size, large enough for threads, and one that waits for the first; two folds of a
-// row, small enough for none.
+// Three maps of one size, large enough for threads, and one that waits for the first; two folds of
+// a row, small enough for none.
 constexpr const char* kText = R"(
 graph @f(%x: f32[50000], %y: f32[50000], %z: f32[50000], %s: f32[8]) -> (f32[50000], f32[50000], f32[50000], f32[1], f32[1]) {
   %0 = exp(%x) : f32[50000]
@@ -82,12 +82,15 @@ TEST(MergedCalls, compile_for_a_gpu) {
     if (const auto* call = std::get_if<KernelCall>(&step.work)) table = table || call->table;
   }
   EXPECT_TRUE(table) << DescribePlan(plan, true);
-  KernelCall small{0, {{Space::kState, 0}, {Space::kArena, 0}}}, large{0, {{Space::kState, 0}, {Space::kArena, 4096}}};
+  KernelCall small{0, {{Space::kState, 0}, {Space::kArena, 0}}},
+      large{0, {{Space::kState, 0}, {Space::kArena, 4096}}};
   small.block = large.block = 64;
   large.grid[0] = 3;
   const std::vector<KernelCall> calls = {small, large, small};
-  const std::vector<SameCalls> groups = {{StrCat("extern \"C\" __global__ void ", kKernelName, "(const float* a0, float* a1) {\n",
-             "  a1[blockIdx.x] = a0[blockIdx.x];\n}\n"), calls}};
+  const std::vector<SameCalls> groups = {
+      {StrCat("extern \"C\" __global__ void ", kKernelName, "(const float* a0, float* a1) {\n",
+              "  a1[blockIdx.x] = a0[blockIdx.x];\n}\n"),
+       calls}};
   const MergedCall merged = MergeCalls(Language::kCuda, groups);
   EXPECT_EQ(merged.call.grid[0], 5);
   EXPECT_EQ(merged.call.args.size(), 4u);  // what is read is shared
@@ -97,7 +100,8 @@ TEST(MergedCalls, compile_for_a_gpu) {
     source.replace(at, kKernelName.size(), "k_copy");
   }
   EXPECT_FALSE(CompileCuda(source, 90, "merged by hand").empty());
-  for (const KernelModule& m : plan.modules) EXPECT_FALSE(CompileCuda(m.source, 90, "merged").empty());
+  for (const KernelModule& m : plan.modules)
+    EXPECT_FALSE(CompileCuda(m.source, 90, "merged").empty());
 #endif
 }
 
@@ -110,8 +114,10 @@ graph @f(%x: f32[64]) -> f32[64] {
   %2 = exp(%1) : f32[64]
   return %2
 }
-)", true);
-  for (const std::string& name : StepNames(plan)) EXPECT_EQ(name.find(" x"), std::string::npos) << name;
+)",
+                           true);
+  for (const std::string& name : StepNames(plan))
+    EXPECT_EQ(name.find(" x"), std::string::npos) << name;
 }
 
 }  // namespace

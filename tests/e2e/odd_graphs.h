@@ -1,12 +1,12 @@
 // Graphs that fuse in odd ways or have odd shapes: what samples of single ops do not reach.
 #pragma once
 
+#include "ir/graph.h"
+
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "ir/graph.h"
 
 namespace stator {
 

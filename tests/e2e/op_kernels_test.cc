@@ -1,12 +1,12 @@
 // Generated C++ and CUDA equal the interpreter, fused and unfused, on every op's samples, on their
 // gradients, and on graphs of odd shapes. STATOR_TEST_OPS=softmax looks at one op.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-
 #include "ir/base/str.h"
 #include "runtime/executor.h"
 #include "tests/e2e/kernel_cases.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
 
 namespace stator {
 namespace {

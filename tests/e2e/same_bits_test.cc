@@ -74,7 +74,8 @@ TEST_P(SameBits, of_two_bf16_runs_with_fused_attention) {
 
 TEST_P(SameBits, fused_and_unfused) {
   for (const char* dtype : {"f32", "bf16"}) {
-    TrainConfig fused = Config(StrCat("fused-", dtype)), unfused = Config(StrCat("unfused-", dtype));
+    TrainConfig fused = Config(StrCat("fused-", dtype)),
+                unfused = Config(StrCat("unfused-", dtype));
     fused.dtype = unfused.dtype = dtype;
     unfused.fuse = false;
     ExpectSameRuns(fused, unfused);
@@ -96,8 +97,9 @@ TEST_P(SameBits, recomputing_or_not) {
     tight.memory = std::to_string(budget);
     const Plan fitted = CompileTraining(tight, *device.target, true).compiled.plan;
     EXPECT_LT(fitted.arena_bytes, plan.arena_bytes);
-    EXPECT_LE(fitted.state_bytes + fitted.arena_bytes + fitted.io_bytes + device.target->ReservedBytes(),
-              budget);
+    EXPECT_LE(
+        fitted.state_bytes + fitted.arena_bytes + fitted.io_bytes + device.target->ReservedBytes(),
+        budget);
     ExpectSameRuns(roomy, tight);
   }
 }

@@ -1,4 +1,5 @@
-// What changes between replays of a captured step: settings of the optimizer, the loss scale, random masks.
+// What changes between replays of a captured step: settings of the optimizer, the loss scale,
+// random masks.
 #include "frontend/driver/trainer.h"
 #include "frontend/dsl/dsl.h"
 #include "tests/frontend/driver/driver_support.h"
@@ -42,7 +43,9 @@ float ParameterOf(Trainer& trainer) {
   return p;
 }
 
-void Step(Trainer& trainer, float x) { trainer.Step({{"x", Bytes(reinterpret_cast<const char*>(&x), sizeof x)}}); }
+void Step(Trainer& trainer, float x) {
+  trainer.Step({{"x", Bytes(reinterpret_cast<const char*>(&x), sizeof x)}});
+}
 
 TEST_P(Settings, learning_rate) {
   Line m("zeros");
@@ -108,19 +111,25 @@ TEST_P(Settings, loss_scale) {
 TEST_P(Settings, that_there_are_not_and_values_that_cannot_be) {
   Line plain("zeros"), m("zeros");
   Trainer fixed(plain, Sgd{.learning_rate = 1}, On());
-  EXPECT_HAS(ErrorOf([&] { fixed.Set("learning_rate_factor", 1); }), "there are none: the optimizer is not adjustable");
+  EXPECT_HAS(ErrorOf([&] { fixed.Set("learning_rate_factor", 1); }),
+             "there are none: the optimizer is not adjustable");
   Trainer trainer(m, Sgd{.learning_rate = 1, .clip_norm = 1, .adjustable = true}, On());
-  EXPECT_HAS(ErrorOf([&] { trainer.Set("lr", 1); }), "no setting is named 'lr'; there are clip_norm, learning_rate_factor, weight_decay_factor");
-  EXPECT_HAS(ErrorOf([&] { trainer.Set("learning_rate_factor", -1); }), "must be finite and not negative, got -1");
+  EXPECT_HAS(
+      ErrorOf([&] { trainer.Set("lr", 1); }),
+      "no setting is named 'lr'; there are clip_norm, learning_rate_factor, weight_decay_factor");
+  EXPECT_HAS(ErrorOf([&] { trainer.Set("learning_rate_factor", -1); }),
+             "must be finite and not negative, got -1");
   EXPECT_HAS(ErrorOf([&] { trainer.Set("weight_decay_factor", 1e300); }), "must be finite");
   EXPECT_HAS(ErrorOf([&] { trainer.Set("clip_norm", 0); }), "must be finite and above 0, got 0");
 }
 
-// Masks of six updates, by the losses that they leave: the mean of 256 ones, a quarter of them dropped.
+// Masks of six updates, by the losses that they leave: the mean of 256 ones, a quarter of them
+// dropped.
 std::vector<float> Losses(const TrainerOptions& options) {
   Model m("mask");
   const Tensor p = m.scope().Parameter("p", {1, 1}, "ones");
-  m.SetLoss({Mean(Dropout(m.scope() / "drop", m.Input("x", {1, 256}, kF32), 0.25)) * Sum(p), Tensor()});
+  m.SetLoss(
+      {Mean(Dropout(m.scope() / "drop", m.Input("x", {1, 256}, kF32), 0.25)) * Sum(p), Tensor()});
   Trainer trainer(m, Sgd{.learning_rate = 0}, options);
   const std::vector<float> x(256, 1);
   std::vector<float> losses;
@@ -138,7 +147,8 @@ TEST_P(Settings, dropout_masks_differ_between_replays_and_repeat_with_the_seed) 
   EXPECT_NE(first, Losses(options));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Settings, testing::Values("cpu", "cuda"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Devices, Settings, testing::Values("cpu", "cuda"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace stator::dsl

@@ -1,5 +1,5 @@
-// What a step computes with is its f32 masters, rounded: f16 shadows beside them, and the bf16 halves
-// that bf16 masters are kept in.
+// What a step computes with is its f32 masters, rounded: f16 shadows beside them, and the bf16
+// halves that bf16 masters are kept in.
 #include "codegen/build_plan.h"
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/device.h"
@@ -88,8 +88,8 @@ TEST(Halves, hold_every_parameter_that_bf16_computes_with) {
 // Every kind of f32, written by the host and by a kernel.
 std::vector<float> Awkward() {
   std::vector<float> values;
-  for (const uint32_t upper : {0x0000u, 0x0001u, 0x007fu, 0x0080u, 0x3f80u, 0x3f81u, 0x7f7eu, 0x7f7fu,
-                               0x7f80u, 0x7fc0u}) {
+  for (const uint32_t upper :
+       {0x0000u, 0x0001u, 0x007fu, 0x0080u, 0x3f80u, 0x3f81u, 0x7f7eu, 0x7f7fu, 0x7f80u, 0x7fc0u}) {
     for (const uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
       for (const uint32_t sign : {0u, 0x80000000u}) {
         values.push_back(std::bit_cast<float>(sign | upper << 16 | low));
@@ -115,8 +115,10 @@ TEST_P(HalvesOn, keep_every_f32) {
   const std::unique_ptr<Graph> graph = ParseGraph(StrCat(
       "graph @f(%x: f32[", n, "], %write: bool[], state %w: f32[", n, "], state %w.bf16: bf16[", n,
       "] {derived=true, role=\"shadow\"}) -> (bf16[", n, "], f32[", n, R"(]) {
-  %0 = broadcast(%write) {shape=[)", n, "]} : bool[", n, R"(]
-  %1 = select(%0, %x, %w) : f32[)", n, R"(]
+  %0 = broadcast(%write) {shape=[)",
+      n, "]} : bool[", n, R"(]
+  %1 = select(%0, %x, %w) : f32[)",
+      n, R"(]
   return rounded=%w.bf16, whole=%w
   next %w = %1
 }
@@ -128,7 +130,8 @@ TEST_P(HalvesOn, keep_every_f32) {
   PassManager(LowerPasses()).Run(*graph, options);
   const auto executor = MakeExecutor(BuildPlan({{"f", graph.get()}}, *device.target, {}), {});
   std::vector<uint32_t> want;
-  for (const float v : values) want.push_back(std::isnan(v) ? 0x7fff0000u : std::bit_cast<uint32_t>(v));
+  for (const float v : values)
+    want.push_back(std::isnan(v) ? 0x7fff0000u : std::bit_cast<uint32_t>(v));
 
   executor->WriteState("w", AsBytes(values));
   EXPECT_EQ(ValuesOf<uint32_t>(executor->ReadState("w")), want);
@@ -140,7 +143,8 @@ TEST_P(HalvesOn, keep_every_f32) {
     EXPECT_EQ(ValuesOf<uint32_t>(executor->ReadState("w")), want) << int{write};
   }
   const std::vector<char> keep = {0};
-  OutputMap out = executor->Wait(executor->Enqueue("f", {{"x", AsBytes(ones)}, {"write", Bytes(keep)}}));
+  OutputMap out =
+      executor->Wait(executor->Enqueue("f", {{"x", AsBytes(ones)}, {"write", Bytes(keep)}}));
   std::vector<uint16_t> rounded;
   for (const float v : values) rounded.push_back(HighHalf(v));
   EXPECT_EQ(ValuesOf<uint16_t>(out.at("rounded")), rounded);
@@ -150,7 +154,8 @@ TEST_P(HalvesOn, keep_every_f32) {
 // A checkpoint holds f32s by parameter name, whatever the run computes in.
 TEST(Halves, move_between_dtypes_through_checkpoints) {
   TempDir dir;
-  const auto low = NewTrainer("bf16", 1), wide = NewTrainer("f32", 1), again = NewTrainer("bf16", 2);
+  const auto low = NewTrainer("bf16", 1), wide = NewTrainer("f32", 1),
+             again = NewTrainer("bf16", 2);
   const TrainConfig config = SmallConfig(dir, "out");
   std::vector<int32_t> tokens(config.batch_size * config.block_size);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 7 % 256);

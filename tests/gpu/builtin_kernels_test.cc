@@ -51,7 +51,8 @@ TEST(BuiltinKernelSources, wait_for_what_is_ahead) {
   EXPECT_TRUE(EveryKernelWaits(kAttentionClearSource));
   EXPECT_TRUE(EveryKernelWaits(SegmentSumSource(DType::kF32, DType::kF32, DType::kI32, 4, true)));
   EXPECT_TRUE(EveryKernelWaits(ShortAttentionSource(DType::kBF16, 64, 64, true)));
-  EXPECT_FALSE(EveryKernelWaits(std::string(kSortSource) + "extern \"C\" __global__ void k() {}\n"));
+  EXPECT_FALSE(
+      EveryKernelWaits(std::string(kSortSource) + "extern \"C\" __global__ void k() {}\n"));
   EXPECT_FALSE(EveryKernelWaits("extern \"C\" __global__ void k() {}\n"));
 }
 

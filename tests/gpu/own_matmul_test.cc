@@ -1,5 +1,5 @@
-// Our own matrix products equal the interpreter within a rounding, and their column sums are those of
-// what they stored, to the bit.
+// Our own matrix products equal the interpreter within a rounding, and their column sums are those
+// of what they stored, to the bit.
 #include "codegen/build_plan.h"
 #include "ir/base/error.h"
 #include "ir/interpreter.h"
@@ -21,7 +21,8 @@ std::map<std::string, Tensor> Inputs(const Graph& graph) {
   std::map<std::string, Tensor> inputs;
   for (const Param& p : graph.inputs()) {
     const Type& type = p.node->type();
-    const auto bytes = ToBytes(type.dtype, Random(type.dtype, type.NumElements(), inputs.size() + 1));
+    const auto bytes =
+        ToBytes(type.dtype, Random(type.dtype, type.NumElements(), inputs.size() + 1));
     inputs.emplace(p.name, Tensor::FromBytes(type, bytes.data()));
   }
   return inputs;
@@ -67,8 +68,9 @@ void ExpectNear(const Tensor& got, const Tensor& want, double tolerance, const s
 // The sum of the rows of `stored`, by the definition.
 Tensor SumOfRows(const Tensor& stored) {
   const int64_t m = stored.type.shape[0], n = stored.type.shape[1];
-  const auto graph = ParseGraph(StrCat("graph @s(%y: bf16[", m, ",", n, "]) -> f32[1,", n, "] {\n  %0 = cast(%y) {to=f32} : f32[", m, ",", n,
-                                       "]\n  %1 = sum(%0) {axes=[0]} : f32[1,", n, "]\n  return %1\n}\n"));
+  const auto graph = ParseGraph(StrCat(
+      "graph @s(%y: bf16[", m, ",", n, "]) -> f32[1,", n, "] {\n  %0 = cast(%y) {to=f32} : f32[", m,
+      ",", n, "]\n  %1 = sum(%0) {axes=[0]} : f32[1,", n, "]\n  return %1\n}\n"));
   return Interpret(*graph, {{"y", stored}}).outputs[0];
 }
 
@@ -87,10 +89,13 @@ void ExpectInterpreterEquals(const std::vector<ProductGraph>& cases, OwnMatmul w
     }
     EXPECT_TRUE(own);
     const auto inputs = Inputs(*c.graph);
-    const std::vector<Tensor> got = RunOnGpu(plan, inputs), want = Interpret(*c.graph, inputs).outputs;
+    const std::vector<Tensor> got = RunOnGpu(plan, inputs),
+                              want = Interpret(*c.graph, inputs).outputs;
     ASSERT_EQ(got.size(), want.size());
-    for (size_t i = 0; i < got.size(); ++i) ExpectNear(got[i], want[i], kTolerance, StrCat("output ", i));
-    if (got.size() == 2 && got[1].type.shape[0] == 1) ExpectNear(got[1], SumOfRows(got[0]), 0, "column sums");
+    for (size_t i = 0; i < got.size(); ++i)
+      ExpectNear(got[i], want[i], kTolerance, StrCat("output ", i));
+    if (got.size() == 2 && got[1].type.shape[0] == 1)
+      ExpectNear(got[1], SumOfRows(got[0]), 0, "column sums");
   }
 }
 

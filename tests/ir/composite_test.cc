@@ -1,7 +1,7 @@
 // Composites against their formulas in f64, written here a second time.
 #include "tests/ir/compare.h"
-#include "tests/support/op_cases.h"
 #include "tests/ir/random_inputs.h"
+#include "tests/support/op_cases.h"
 
 #include <gtest/gtest.h>
 

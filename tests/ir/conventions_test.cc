@@ -1,7 +1,7 @@
 // The conventions of docs/ir.md at the points where calculus has no say.
 #include "tests/ir/compare.h"
-#include "tests/support/op_cases.h"
 #include "tests/ir/random_inputs.h"
+#include "tests/support/op_cases.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include "ir/base/error.h"
 #include "ir/reduce_tree.h"
 #include "tests/ir/compare.h"
-#include "tests/support/op_cases.h"
 #include "tests/ir/random_inputs.h"
+#include "tests/support/op_cases.h"
 
 #include <gtest/gtest.h>
 

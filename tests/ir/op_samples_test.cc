@@ -5,8 +5,8 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "tests/ir/compare.h"
-#include "tests/support/op_cases.h"
 #include "tests/ir/random_inputs.h"
+#include "tests/support/op_cases.h"
 
 #include <gtest/gtest.h>
 

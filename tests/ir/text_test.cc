@@ -148,11 +148,15 @@ TEST(Inference, nothing_has_more_than_two_to_the_50_elements) {
     }
     return "no error";
   };
-  EXPECT_EQ(error([&] { graph.AddInput("n", {DType::kF32, {int64_t{1} << 32, int64_t{1} << 32}}); }),
+  EXPECT_EQ(error([&] {
+              graph.AddInput("n", {DType::kF32, {int64_t{1} << 32, int64_t{1} << 32}});
+            }),
             "input n: f32[4294967296,4294967296] has more than 2^50 elements");
   const Value x = graph.AddInput("x", {DType::kF32, {1 << 30, 1}});
   const Value y = graph.AddInput("y", {DType::kF32, {1, 1 << 30}});
-  EXPECT_EQ(error([&] { graph.AddNode("matmul", {x, y}, {}, "head"); }),
+  EXPECT_EQ(error([&] {
+              graph.AddNode("matmul", {x, y}, {}, "head");
+            }),
             "matmul (head): f32[1073741824,1073741824] has more than 2^50 elements");
   const Type empty = {DType::kF32, {0, int64_t{1} << 60}};
   EXPECT_EQ(error([&] { graph.AddInput("empty", empty); }), "no error");

@@ -1,15 +1,11 @@
-// stator_losses WEIGHTS BATCHES [key=value...]: trains from given weights on given batches, and prints
-// what every step gave. The other half is a PyTorch script (gpt2.py, llama.py) that writes both files.
+// stator_losses WEIGHTS BATCHES [key=value...]: trains from given weights on given batches, and
+// prints what every step gave. The other half is a PyTorch script (gpt2.py, llama.py) that writes
+// both files.
 //   WEIGHTS   safetensors, every parameter by its name
 //   BATCHES   int32 [steps, gradient_accumulation_steps, batch_size, block_size + 1], nothing else;
 //             the last token of a row is only a target
 //   key=value as in `stator train`
 // Prints one line of JSON: losses and gradient norms a step, with all digits of an f32.
-#include <charconv>
-#include <cstdio>
-#include <cstring>
-#include <string>
-
 #include "frontend/driver/checkpoint.h"
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
@@ -17,6 +13,11 @@
 #include "frontend/driver/train.h"
 #include "frontend/driver/trainer.h"
 #include "ir/base/error.h"
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <string>
 
 namespace stator {
 namespace {
@@ -36,8 +37,8 @@ void LoadParameters(Executor& executor, const std::string& path) {
     ++found;
   }
   if (found != file.tensors().size()) {
-    Fail(ErrorCode::kInvalidArgument, path, " holds ", file.tensors().size(), " tensors, the model ",
-         found, " parameters");
+    Fail(ErrorCode::kInvalidArgument, path, " holds ", file.tensors().size(),
+         " tensors, the model ", found, " parameters");
   }
   RebuildDerivedStates(executor);
 }
@@ -103,7 +104,8 @@ int Run(int argc, char** argv) {
       feeds.push_back({{"tokens", AsBytes(b.tokens)}, {"targets", AsBytes(b.targets)}});
     }
     const Metrics metrics = trainer.Step(feeds);
-    if (!metrics.finite) Fail(ErrorCode::kInvalidArgument, "step ", step, ": the gradient is not finite");
+    if (!metrics.finite)
+      Fail(ErrorCode::kInvalidArgument, "step ", step, ": the gradient is not finite");
     losses += StrCat(step ? ", " : "", Digits(metrics.loss));
     norms += StrCat(step ? ", " : "", Digits(metrics.grad_norm));
   }

@@ -167,11 +167,14 @@ void ParseOptions(const std::vector<std::string>& options, CaseOptions& to) {
     } else if (key == "numerics") {
       to.pass.numerics = value == "strict" ? Numerics::kStrict : Numerics::kDefault;
     } else if (key == "own_matmul") {
-      to.pass.own_matmul = value == "never" ? OwnMatmul::kNever : value == "faster" ? OwnMatmul::kWhereFaster : OwnMatmul::kWherePossible;
+      to.pass.own_matmul = value == "never"    ? OwnMatmul::kNever
+                           : value == "faster" ? OwnMatmul::kWhereFaster
+                                               : OwnMatmul::kWherePossible;
     } else if (key == "keep_f32") {
       to.pass.keep_f32 = Split(value, '|');
     } else if (key == "target") {
-      to.target = std::make_unique<TestTarget>(value == "cuda-attention", value == "hopper" ? 90 : 80);
+      to.target =
+          std::make_unique<TestTarget>(value == "cuda-attention", value == "hopper" ? 90 : 80);
       to.pass.target = to.target.get();
     } else if (key == "optimizer") {
       to.optimizer.update = value == "momentum" ? MomentumUpdate : SgdUpdate;

@@ -37,9 +37,9 @@ inline void PrintTo(const IrCase& c, std::ostream* out) { *out << c.file << ':' 
 // The cases of every .ir file in `folder`, in name order. Throws `Error` for a malformed file.
 std::vector<IrCase> ReadIrFiles(const std::string& folder);
 
-// compute_dtype, micro_batches, fuse, fast, keep_f32 (globs joined by |), own_matmul (never, faster or possible),
-// target=cuda-no-attention, cuda-attention or hopper, optimizer (sgd or adam, lr 0.1), clip_norm, weight_decay, skip_non_finite. Owns
-// what it points to.
+// compute_dtype, micro_batches, fuse, fast, keep_f32 (globs joined by |), own_matmul (never, faster
+// or possible), target=cuda-no-attention, cuda-attention or hopper, optimizer (sgd or adam, lr
+// 0.1), clip_norm, weight_decay, skip_non_finite. Owns what it points to.
 struct CaseOptions {
   PassOptions pass;
   OptimizerSpec optimizer;

@@ -1,11 +1,5 @@
 // What plan-memory must never do, checked by running planned programs over a model of memory: every
 // read must find the value that was written there, on random graphs through the real pipeline.
-#include <algorithm>
-#include <map>
-#include <random>
-
-#include <gtest/gtest.h>
-
 #include "ir/base/str.h"
 #include "ir/builder.h"
 #include "ir/facts.h"
@@ -16,6 +10,12 @@
 #include "passes/analysis/liveness.h"
 #include "passes/analysis/offset_planner.h"
 #include "passes/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
 
 namespace stator::testing {
 namespace {
@@ -78,21 +78,21 @@ void ExpectElementwise(const RegionStep& step, Value old, Value v) {
     EXPECT_TRUE(space.has_rows() && space.elements() == v.type().NumElements()) << space.ToString();
   }
   for (const Node* node : step.nodes) {
-    EXPECT_TRUE(node->op_class() == OpClass::kElementwise || node->op_class() == OpClass::kMovement ||
-                node->op_class() == OpClass::kRandom || node->op_class() == OpClass::kSource ||
-                node->Is("fold") || node->StrFact(fact::kEpilogue) == "accumulate")
+    EXPECT_TRUE(node->op_class() == OpClass::kElementwise ||
+                node->op_class() == OpClass::kMovement || node->op_class() == OpClass::kRandom ||
+                node->op_class() == OpClass::kSource || node->Is("fold") ||
+                node->StrFact(fact::kEpilogue) == "accumulate")
         << PrintNode(*node);
     for (const Value operand : node->operands()) {
       if (!operand || ResolveView(operand).base != old) continue;
-      EXPECT_TRUE(node->op_class() == OpClass::kElementwise || node->Is("fold")) << PrintNode(*node);
+      EXPECT_TRUE(node->op_class() == OpClass::kElementwise || node->Is("fold"))
+          << PrintNode(*node);
       EXPECT_TRUE(IsDense(ResolveView(operand), operand.shape())) << PrintNode(*node);
     }
   }
 }
 
-bool HasStorage(Value v) {
-  return IsMaterialized(v) || v.node->Is("state");
-}
+bool HasStorage(Value v) { return IsMaterialized(v) || v.node->Is("state"); }
 
 void ExpectSound(const Graph& graph) {
   const Liveness liveness = AnalyzeLiveness(graph);
@@ -125,7 +125,8 @@ void ExpectSound(const Graph& graph) {
   }
   const auto expect_there = [&](Value v, const std::string& what) {
     const Value base = ResolveView(v).base;
-    EXPECT_TRUE(!HasStorage(base) || memory.Holds(base)) << what << " lost: " << PrintNode(*base.node);
+    EXPECT_TRUE(!HasStorage(base) || memory.Holds(base))
+        << what << " lost: " << PrintNode(*base.node);
   };
   for (const Output& o : graph.outputs()) expect_there(o.value, "output " + o.name);
   for (const NextState& n : graph.next_states()) {
@@ -135,7 +136,8 @@ void ExpectSound(const Graph& graph) {
 
 class RandomGraph {
  public:
-  explicit RandomGraph(uint64_t seed) : random_(seed), graph_(std::make_unique<Graph>("random")), b_(*graph_) {}
+  explicit RandomGraph(uint64_t seed)
+      : random_(seed), graph_(std::make_unique<Graph>("random")), b_(*graph_) {}
 
   std::unique_ptr<Graph> Make(int nodes) {
     for (const Dims& shape : {Dims{8, 16}, Dims{16, 8}, Dims{128}}) {
@@ -150,13 +152,17 @@ class RandomGraph {
     for (const Value s : states) {
       if (const Value next = Pick(s.shape()); next && Below(4) > 0) graph_->SetNextState(s, next);
     }
-    for (int k = 0; k < 3; ++k) graph_->AddOutput(StrCat("y", k), pool_[pool_.size() - 1 - Below(8)]);
+    for (int k = 0; k < 3; ++k)
+      graph_->AddOutput(StrCat("y", k), pool_[pool_.size() - 1 - Below(8)]);
     return std::move(graph_);
   }
 
  private:
   size_t Below(size_t n) { return random_() % n; }
-  Value Any() { return pool_[Below(2) == 0 ? Below(pool_.size()) : pool_.size() - 1 - Below(std::min<size_t>(6, pool_.size()))]; }
+  Value Any() {
+    return pool_[Below(2) == 0 ? Below(pool_.size())
+                               : pool_.size() - 1 - Below(std::min<size_t>(6, pool_.size()))];
+  }
   // A late value of the shape; null when there is none.
   Value Pick(const Dims& shape) {
     Values fits;
@@ -170,16 +176,30 @@ class RandomGraph {
     const Value x = Any();
     const Dims& shape = x.shape();
     switch (Below(9)) {
-      case 0: pool_.push_back(b_.Exp(x)); break;
-      case 1: pool_.push_back(b_.Tanh(x)); break;
+      case 0:
+        pool_.push_back(b_.Exp(x));
+        break;
+      case 1:
+        pool_.push_back(b_.Tanh(x));
+        break;
       case 2:
-      case 3: pool_.push_back(b_.Add(x, Pick(shape))); break;
-      case 4: pool_.push_back(b_.Mul(x, Pick(shape))); break;
+      case 3:
+        pool_.push_back(b_.Add(x, Pick(shape)));
+        break;
+      case 4:
+        pool_.push_back(b_.Mul(x, Pick(shape)));
+        break;
       case 5:
         if (shape.size() == 2) pool_.push_back(b_.Transpose(x, {1, 0}));
         break;
-      case 6: pool_.push_back(b_.Reshape(x, shape.size() == 2 ? Dims{128} : Below(2) ? Dims{8, 16} : Dims{16, 8})); break;
-      case 7: pool_.push_back(b_.Mul(x, b_.Broadcast(b_.Sum(x, -1), shape))); break;
+      case 6:
+        pool_.push_back(b_.Reshape(x, shape.size() == 2 ? Dims{128}
+                                      : Below(2)        ? Dims{8, 16}
+                                                        : Dims{16, 8}));
+        break;
+      case 7:
+        pool_.push_back(b_.Mul(x, b_.Broadcast(b_.Sum(x, -1), shape)));
+        break;
       case 8:
         if (shape.size() == 2) {
           pool_.push_back(b_.MatMul(b_.MatMul(x, x, false, true), x));

@@ -197,7 +197,8 @@ TEST(CpuExecutor, a_damaged_cache_entry_is_made_anew) {
   options.cache_dir = std::string(STATOR_BINARY_DIR) + "/damaged-kernel-cache";
   std::filesystem::remove_all(options.cache_dir);
   Tensor x(Type{DType::kF32, {1000}});
-  for (const uint64_t size : {0, 100, 1000, 5000}) {  // the header alone, and some of what it promises
+  for (const uint64_t size :
+       {0, 100, 1000, 5000}) {  // the header alone, and some of what it promises
     MakeExecutor(AxpyPlan().plan(), options);
     int damaged = 0;
     for (const auto& file : std::filesystem::directory_iterator(options.cache_dir)) {

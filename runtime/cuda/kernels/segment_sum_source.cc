@@ -6,9 +6,9 @@ namespace {
 
 // The column rule of ir/reduce_tree.h over the occurrences of a row, in the order of `order`:
 // up to 8 of them in the registers of one thread, more by a block a chunk, 8 warps being the 8
-// lanes of the rule, and the chunks of rows with more than 512 by the same rule once again. A sum that
-// is small in all is one launch, with the same bits.
-// Atomics hand out slots in lists; sums never depend on which slot a chunk got.
+// lanes of the rule, and the chunks of rows with more than 512 by the same rule once again. A sum
+// that is small in all is one launch, with the same bits. Atomics hand out slots in lists; sums
+// never depend on which slot a chunk got.
 constexpr char kBody[] = R"CUDA(
 const u32 kShort = 8, kLanes = 8;
 
@@ -315,9 +315,10 @@ std::string SegmentSumSource(DType updates, DType out, DType ids, int vector, bo
          " are not there on CUDA");
   }
   return StrCat(kPrelude, "typedef ", in.storage, " IN;\ntypedef ", to.storage, " OUT;\ntypedef ",
-                in.acc, " ACC;\ntypedef ", IdText(ids), " ID;\nconstexpr bool kAccumulate = ", accumulate ? "true" : "false", ";\nconst int V = ", vector,
-                ";\nACC From(IN x) { return ", in.widen, "; }\nOUT To(ACC x) { return ", to.narrow,
-                "; }\n", kBody);
+                in.acc, " ACC;\ntypedef ", IdText(ids),
+                " ID;\nconstexpr bool kAccumulate = ", accumulate ? "true" : "false",
+                ";\nconst int V = ", vector, ";\nACC From(IN x) { return ", in.widen,
+                "; }\nOUT To(ACC x) { return ", to.narrow, "; }\n", kBody);
 }
 
 }  // namespace stator

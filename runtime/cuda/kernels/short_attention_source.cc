@@ -4,9 +4,10 @@
 namespace stator {
 namespace {
 
-// Softmax attention where a head's rows are few: T queries and keys of D elements, both multiples of 16. Scores
-// are never stored; products are those of the matrix units on 16-bit operands with f32 sums, in the
-// fragments of mma.m16n8k16: lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1 of every 8.
+// Softmax attention where a head's rows are few: T queries and keys of D elements, both multiples
+// of 16. Scores are never stored; products are those of the matrix units on 16-bit operands with
+// f32 sums, in the fragments of mma.m16n8k16: lane 4 g + t holds rows g and g + 8, columns 2 t and
+// 2 t + 1 of every 8.
 constexpr char kBody[] = R"CUDA(
 const u32 LD = D + 8, LT = T + 8;  // rows in shared memory, so that 8 of them are in different banks
 const float kLog2e = 1.44269504f;
@@ -286,8 +287,9 @@ DEVICE float High(u32 x) { return Low(x >> 16); }
 std::string ShortAttentionSource(DType dtype, int64_t rows, int64_t head, bool causal) {
   const bool half = dtype == DType::kF16;
   STATOR_CHECK(half || dtype == DType::kBF16, "short attention of ", Name(dtype));
-  return StrCat("#define TYPE \"", half ? "f16" : "bf16", "\"\n", kPrelude, half ? kF16 : kBf16, "const u32 T = ", rows,
-                ", D = ", head, ";\nconst bool CAUSAL = ", causal ? "true" : "false", ";\n", kBody);
+  return StrCat("#define TYPE \"", half ? "f16" : "bf16", "\"\n", kPrelude, half ? kF16 : kBf16,
+                "const u32 T = ", rows, ", D = ", head,
+                ";\nconst bool CAUSAL = ", causal ? "true" : "false", ";\n", kBody);
 }
 
 }  // namespace stator

@@ -25,8 +25,8 @@ std::string SegmentSumSource(DType updates, DType out, DType ids, int vector, bo
 // attention_clear, attention_clear_lse: see attention_clear.cc.
 extern const char kAttentionClearSource[];
 
-// short_attention, short_attention_grad: see short_attention.cc. `rows` queries and keys of bf16 or f16
-// heads of `head` elements, multiples of 16.
+// short_attention, short_attention_grad: see short_attention.cc. `rows` queries and keys of bf16 or
+// f16 heads of `head` elements, multiples of 16.
 std::string ShortAttentionSource(DType dtype, int64_t rows, int64_t head, bool causal);
 
 }  // namespace stator

@@ -94,7 +94,8 @@ TEST_F(Checkpoint, a_model_that_does_not_fit_is_refused_before_any_write) {
 TEST_F(Checkpoint, a_newer_one_replaces_the_older) {
   auto executor = New();
   const std::string first = SaveCheckpoint(*executor, info_, out_);
-  const std::vector<std::string> own = {"step-best", "step-00000100.kept", "step-7", "step-00000100.2.kept"};
+  const std::vector<std::string> own = {"step-best", "step-00000100.kept", "step-7",
+                                        "step-00000100.2.kept"};
   for (const std::string& name : own) fs::copy(first, StrCat(out_, "/", name));
   info_.iteration = 9;
   const std::string second = SaveCheckpoint(*executor, info_, out_);

@@ -20,8 +20,9 @@ int64_t Entries(const std::string& folder) {
 TEST(File, a_write_that_cannot_be_leaves_nothing_behind) {
   TempDir dir;
   fs::create_directory(dir / "folder");
-  for (const auto& write : {std::function([](const std::string& p) { WriteFileAtomically(p, "x"); }),
-                            std::function([](const std::string& p) { CheckWritable(p); })}) {
+  for (const auto& write :
+       {std::function([](const std::string& p) { WriteFileAtomically(p, "x"); }),
+        std::function([](const std::string& p) { CheckWritable(p); })}) {
     EXPECT_HAS(ErrorOf([&] { write(dir / "folder"); }), "folder: it is a folder");
     EXPECT_HAS(ErrorOf([&] { write(dir / "no/file"); }), "no/file: No such file or directory");
     EXPECT_EQ(ErrorOf([&] { write("/dev/null"); }),

@@ -86,7 +86,9 @@ TEST(LinearCrossEntropy, what_does_not_fit_is_named) {
   EXPECT_HAS(weight, "loss_test.cc");
   EXPECT_HAS(ErrorOf([&] { LinearCrossEntropy(short_x, w, c.targets); }),
              "input [1,2,5] does not fit targets [1,3]");
-  EXPECT_HAS(ErrorOf([&] { LinearCrossEntropy(x, x.Reshape({3, 4}), c.targets, {.chunk = -1}); }),
+  EXPECT_HAS(ErrorOf([&] {
+               LinearCrossEntropy(x, x.Reshape({3, 4}), c.targets, {.chunk = -1});
+             }),
              "chunk -1 is negative");
 }
 
