@@ -10,11 +10,12 @@ of a side are medians a step; a side that fails is listed with its error, not le
 Stator is timed from the end of one update to the end of the next, with the next batch's upload under way, as in `stator
 train`. The other scripts are in bench/peers; they time steps by CUDA events, or blocks of steps by the clock (JAX).
 peak_gib is each framework's own account (Stator: all it allocates before the first step, without libraries), device_gib
-what the driver says is in use.
+what the driver says is in use. Ends with 1 when a side failed.
 """
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -96,7 +97,10 @@ def run_stator(program, work, steps, extra):
     done = subprocess.run(command, input="stream 5\nstream %d\n" % steps, capture_output=True, text=True)
     if done.returncode != 0:
         return dict(error=(done.stderr or done.stdout)[-400:])
-    first, _, stream = [json.loads(line) for line in done.stdout.splitlines()]
+    try:
+        first, _, stream = [json.loads(line) for line in done.stdout.splitlines()]
+    except ValueError:
+        return dict(error="not three lines of JSON: " + done.stdout[-400:])
     times = sorted(stream["ms"][2:])
     ms = times[len(times) // 2]
     return dict(first, ms=round(ms, 3), ms_min=round(times[0], 3), tok_s=round(work["batch"] * work["seq"] / ms * 1e3),
@@ -119,7 +123,7 @@ def run_peer(script, work, steps, extra):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stator", required=True, help="the program stator_train_steps")
-    parser.add_argument("--work", action="append", required=True, help="of: all, " + ", ".join(WORKS))
+    parser.add_argument("--work", action="append", required=True, help="one of, or several times: all, " + ", ".join(WORKS))
     parser.add_argument("--sides", default="stator,stator-deterministic,torch,torch-fa2,jax",
                         help="of: " + ", ".join(SIDES))
     parser.add_argument("--seconds", type=float, default=5, help="steady state of each side, at least")
@@ -129,6 +133,14 @@ def main():
     for name, known in [(n, WORKS) for n in names] + [(s, SIDES) for s in args.sides.split(",")]:
         if name not in known:
             parser.error("no %s; there are %s" % (name, ", ".join(known)))
+    if not 0 < args.seconds < 3600:
+        parser.error("--seconds is %s: it must be above 0 and less than an hour" % args.seconds)
+    if not os.access(args.stator, os.X_OK):
+        parser.error("--stator: %s is no program" % args.stator)
+    if shutil.which("nvidia-smi") is None:
+        parser.error("there is no nvidia-smi here: this needs an NVIDIA GPU and its driver")
+    if args.out:
+        open(args.out, "a").close()  # an error before the runs, not after them
     results = []
     print("%-18s %-22s %9s %11s %9s %7s %7s" % ("work", "side", "ms/step", "tokens/s", "GiB used", "MHz", "W"))
     for name in names:
@@ -145,15 +157,18 @@ def main():
                 result["keys"] = work["stator"]
             results.append(result)
             if "error" in result:
-                print("%-18s %-22s failed: %s" % (name, side, result["error"].strip().splitlines()[-1:]), flush=True)
+                last = (result["error"].strip().splitlines() or ["it said nothing"])[-1]
+                print("%-18s %-22s failed: %s" % (name, side, last), flush=True)
             else:
                 print("%-18s %-22s %9.3f %11d %9s %7s %7s" % (
                     name, side, result["ms"], result["tok_s"], result.get("device_gib", "?"), result.get("sm_mhz", "?"),
                     result.get("watts", "?")), flush=True)
             if args.out:
-                with open(args.out, "w") as f:
+                with open(args.out + ".tmp", "w") as f:
                     json.dump(results, f, indent=1)
+                os.replace(args.out + ".tmp", args.out)
+    return 1 if any("error" in r for r in results) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 
@@ -101,6 +102,25 @@ bool IsOurName(std::string_view name) {
   return take_digits() > 0 && name.empty();
 }
 
+// The newest checkpoint that has its name, and so is whole, "" without one: a process may have been
+// killed before it said which is the latest.
+std::string NewestOf(const std::string& out_dir) {
+  std::pair<long long, long long> newest = {-1, 0};
+  std::string found;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(out_dir, none)) {
+    const std::string name = entry.path().filename();
+    if (!IsOurName(name) || !fs::exists(entry.path() / kInfoFile)) continue;
+    const size_t dot = name.find('.');
+    const std::pair<long long, long long> place = {
+        std::atoll(name.c_str() + 5), dot == name.npos ? 0 : std::atoll(name.c_str() + dot + 1)};
+    if (place <= newest) continue;
+    newest = place;
+    found = entry.path();
+  }
+  return found;
+}
+
 // Older checkpoints, and what a crash left; never `keep`, nor a folder that somebody has named.
 void RemoveOthers(const std::string& out_dir, const std::string& keep) {
   std::vector<fs::path> old;
@@ -146,7 +166,7 @@ std::string SaveCheckpoint(Executor& executor, const CheckpointInfo& info,
 std::string FindCheckpoint(const std::string& out_dir) {
   if (fs::exists(StrCat(out_dir, "/", kInfoFile))) return out_dir;
   const std::string latest = StrCat(out_dir, "/", kLatest);
-  if (!fs::exists(latest)) return "";
+  if (!fs::exists(latest)) return NewestOf(out_dir);
   const std::vector<char> text = ReadFile(latest);
   const std::string name(Trim(std::string_view(text.data(), text.size())));
   if (name.empty() || name.find('/') != std::string::npos) {

@@ -32,7 +32,8 @@ bool IsCheckpointed(const StateEntry& state);
 std::string SaveCheckpoint(Executor& executor, const CheckpointInfo& info,
                            const std::string& out_dir);
 
-// The directory that `out_dir` or `out_dir`/latest stands for; "" when there is no checkpoint.
+// The directory that `out_dir` or `out_dir`/latest stands for, without a latest the newest one; ""
+// when there is no checkpoint.
 std::string FindCheckpoint(const std::string& out_dir);
 // Throws `Error` (kIo, kParse) for a directory that is incomplete or of a later version.
 CheckpointInfo ReadCheckpointInfo(const std::string& directory);

@@ -176,6 +176,16 @@ TEST_F(Checkpoint, damage_is_named) {
   EXPECT_HAS(ErrorOf([&] { FindCheckpoint(out_); }), "no name of a checkpoint");
 }
 
+TEST_F(Checkpoint, one_that_nothing_calls_the_latest_is_found) {
+  auto executor = New();
+  const std::string first = SaveCheckpoint(*executor, info_, out_);
+  fs::remove(out_ + "/latest");
+  EXPECT_EQ(FindCheckpoint(out_), first);
+  fs::copy(first, first + ".2");
+  fs::create_directory(out_ + "/step-99999999");  // not whole
+  EXPECT_EQ(FindCheckpoint(out_), first + ".2");
+}
+
 TEST_F(Checkpoint, no_checkpoint_is_no_error_to_look_for) { EXPECT_EQ(FindCheckpoint(out_), ""); }
 
 TEST(InitializeStates, depends_on_seed_and_name) {
