@@ -5,6 +5,7 @@
 // used.
 #pragma once
 
+#include "codegen/kernel_args.h"
 #include "codegen/plan.h"
 #include "ir/base/str.h"
 #include "ir/index_expr.h"
@@ -17,30 +18,6 @@
 #include <vector>
 
 namespace stator {
-
-// A pointer that a kernel is given: to element `first` of a value's storage.
-struct KernelArg {
-  Value value;
-  bool write;  // whether the kernel writes it
-  int64_t first = 0;
-};
-
-// Pointers of a kernel, in argument order.
-class KernelArgs {
- public:
-  // The parameter that points to element `first` of `base`'s storage.
-  std::string Read(Value base, int64_t first = 0);
-  std::string Write(Value result);
-  // "const float* a0, st_bf16* a1".
-  std::string Declaration() const;
-  // The same as casts from `void* const* args`.
-  std::string Unpacking() const;
-  const std::vector<KernelArg>& all() const { return all_; }
-
- private:
-  std::string Add(const KernelArg& arg);
-  std::vector<KernelArg> all_;
-};
 
 // How deep in a sweep's loops a piece of text varies.
 enum Depth : int { kInvariant = 0, kChunkDepth = 1, kLaneDepth = 2 };

@@ -17,6 +17,7 @@
 // stays in shared memory. (Over 600 lines, because rings and plain loops share the sweeps.)
 #include "codegen/emit_region.h"
 #include "codegen/placed_vectors.h"
+#include "codegen/ring_loop.h"
 #include "codegen/scalar.h"
 #include "ir/base/error.h"
 #include "ir/reduce_tree.h"
@@ -38,7 +39,6 @@ constexpr int64_t kManyBlocks = 128;  // about the multiprocessors of a large GP
 
 constexpr int64_t kFewElements = 1 << 20;  // of a region: its rows' loads all go first
 
-constexpr int64_t kRingRows = 2;          // a row of threads' rows under way
 constexpr int64_t kRingThreads = 512;     // of a multiprocessor: 128 registers each
 constexpr int64_t kColumnRegisters = 72;  // for columns' sums, of those
 constexpr int64_t kManyChunks = 64;  // enough for a ring: blocks for half of the multiprocessors
@@ -463,76 +463,6 @@ class CudaWriter {
   // A ring's memory: what all rows read alike, then kRingRows rows of every row of threads, then
   // column lanes that wait for others, where all meet at last.
   PlacedVectors placed() const { return {emitter_, vectors_}; }
-  // The variables that `text` defines, a line each: types and names.
-  std::vector<std::pair<std::string, std::string>> Defined(const std::string& text) {
-    std::vector<std::pair<std::string, std::string>> out;
-    for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
-      const std::string line = text.substr(at, text.find('\n', at) - at);
-      const size_t equal = line.find(" = "),
-                   space = line.rfind(' ', equal == std::string::npos ? equal : equal - 1);
-      if (line.rfind("const ", 0) != 0 || equal == std::string::npos) {
-        fits_ = false;
-        continue;
-      }
-      out.push_back({line.substr(6, space - 6), line.substr(space + 1, equal - space - 1)});
-    }
-    return out;
-  }
-
-  struct RingText {
-    std::string before, row;
-  };
-  // What goes before the loop over a row of threads' rows and what the q-th row does; `head`
-  // defines r in terms of q. What depends on the row alone (statistics of the forward pass) is
-  // computed by a lane a row, `batch` rows at a time, from what the batch before has loaded.
-  RingText RingLoop(const std::string& head, const std::string& sweeps, int64_t batch) {
-    const std::string early = emitter_.TakeEarlyInvariant();
-    std::string next, save, use, declare, spread, broadcast;
-    for (const auto& [type, name] : Defined(early)) {
-      if (!Mentions(sweeps + row_values_, name)) continue;
-      next += StrCat(type, " ", name, "n = 0;\n");
-      save += StrCat(name, "n = ", name, ";\n");
-      use += StrCat("const ", type, " ", name, " = ", name, "n;\n");
-    }
-    for (const auto& [type, name] : Defined(early + row_values_)) {
-      if (!Mentions(sweeps, name)) continue;
-      declare += StrCat(type, " ", name, "b = 0;\n");
-      spread += StrCat(name, "b = ", name, ";\n");
-      broadcast +=
-          StrCat("const ", type, " ", name, " = st_from_lane(", name, "b, q % ", batch, ");\n");
-    }
-    const auto lambda = [](const std::string& name, const std::string& parameter,
-                           const std::string& body) {
-      return StrCat("const auto ", name, " = [&](unsigned ", parameter, ") {\n", Indent(body, 2),
-                    "};\n");
-    };
-    const std::string of_lane = StrCat("const unsigned q = q0 + t % ", batch, ";\n");
-    const std::string ring =
-        StrCat("unsigned char* const ring = st_shared + ", placed().Bytes(true), " + (y * ",
-               kRingRows, " + q % ", kRingRows, ") * ", placed().Bytes(false), ";\n");
-    RingText text;
-    text.before = StrCat("int turn = 0;\n(void)turn;\nunsigned q = 0;\n", next, declare);
-    if (!next.empty())
-      text.before +=
-          lambda("prepare", "q0", of_lane + If("q < total", head + early + save)) + "prepare(0);\n";
-    text.before +=
-        lambda("fetch", "q", If("q < total", head + ring + early + ring_loads_) + "st_commit();\n");
-    if (!alike_loads_.empty()) text.before += alike_loads_ + "st_commit();\n";
-    text.before += Unrolled("u", kRingRows, "fetch(u);\n");
-    if (!alike_loads_.empty())
-      text.before += StrCat("st_wait<", kRingRows, ">();\n__syncthreads();\n");
-    if (!spread.empty()) {
-      const std::string values =
-          StrCat("{\n", Indent(of_lane + head + use + row_values_ + spread, 2), "}\n");
-      text.row = If(StrCat("q % ", batch, " == 0"),
-                    "const unsigned q0 = q;\n" + values +
-                        (next.empty() ? "" : StrCat("prepare(q0 + ", batch, ");\n")));
-    }
-    text.row += StrCat(head, ring, broadcast, "st_wait<", kRingRows - 1, ">();\n", sweeps,
-                       "fetch(q + ", kRingRows, ");\n");
-    return text;
-  }
-
   static int Registers(const Node& fold) { return std::max(1, ByteWidth(fold.type().dtype) / 4); }
 
   // Threads for whole warps of a row, with registers for the columns' sums.
@@ -601,7 +531,17 @@ class CudaWriter {
       head += StrCat("const bool live = i8 < ", space_.chunk, " && r0 < ", space_.n,
                      ";\n(void)live;\nconst idx_t r = live ? r0 : ", space_.n - 1, ";\n");
     }
-    const RingText loop = RingLoop(head, sweeps, std::min<int64_t>(rows, 32));
+    const auto looped = RingLoop({.head = head,
+                                  .early = emitter_.TakeEarlyInvariant(),
+                                  .row_values = row_values_,
+                                  .loads = ring_loads_,
+                                  .alike_loads = alike_loads_,
+                                  .sweeps = sweeps,
+                                  .row_bytes = placed().Bytes(false),
+                                  .alike_bytes = placed().Bytes(true)},
+                                 std::min<int64_t>(rows, 32));
+    fits_ = fits_ && looped.has_value();
+    const RingText loop = looped.value_or(RingText());
 
     // Memory in its order: see placed().
     const int64_t levels = std::bit_width(static_cast<uint64_t>(serial)) - 1;

@@ -130,22 +130,6 @@ class LongRowsWriter {
                   Indent(loop(without), 2), "}\n");
   }
 
-  // The lines of `definitions`, one variable each, that `text` needs, directly or by each other.
-  static std::string Needed(const std::string& text, const std::string& definitions) {
-    std::vector<std::string> lines;
-    for (size_t begin = 0; begin < definitions.size(); begin = definitions.find('\n', begin) + 1) {
-      lines.push_back(definitions.substr(begin, definitions.find('\n', begin) + 1 - begin));
-    }
-    std::string needed;
-    for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-      const size_t end = line->find(" = "), space = line->rfind(' ', end - 1);
-      const bool known = end != std::string::npos;
-      if (!known || Mentions(needed + text, line->substr(space + 1, end - space - 1)))
-        needed.insert(0, *line);
-    }
-    return needed;
-  }
-
   // How many blocks share a multiprocessor, and how many of a thread's vectors are in shared
   // memory: two blocks, where they fit, so that one keeps the memory busy while the other folds.
   bool FitMemory() {

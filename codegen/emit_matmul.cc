@@ -70,21 +70,8 @@ class MatMulWriter {
  private:
   static int64_t Tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
   std::string Epilogue() {
-    IndexSpace& vars = emitter_.vars();
-    const IndexExpr r = vars.AddVar("r", m_, kChunkDepth),
-                    e = vars.AddVar("e", n_ / kVector, kInvariant);
-    const IndexExpr lane = vars.AddVar("v", kVector, kLaneDepth),
-                    full = r * n_ + e * kVector + lane;
-    ElementEmitter::Options options;
-    options.language = Language::kCuda;
-    options.space = parts_.space, options.inside = parts_.inside;
-    options.vector = kVector, options.lane_var = lane.terms[0].first;
-    options.early = true;
-    options.slot = StrCat("[g % ", kAhead, "][u]"),
-    options.slots = StrCat("[", kAhead, "][", kUnits, "]");
-    emitter_.SetOptions(options);
-    emitter_.Define(const_cast<Node&>(product_).result(), full, "p[v]", kLaneDepth);
-    StoreFull(emitter_, parts_, full);
+    const IndexExpr full = BeginEpilogue(emitter_, parts_, kVector, StrCat("[g % ", kAhead, "][u]"),
+                                         StrCat("[", kAhead, "][", kUnits, "]"));
     std::string finish;
     for (Node* fold : parts_.column_folds) {
       emitter_.AddLine(kLaneDepth,

@@ -9,32 +9,6 @@
 #include <map>
 
 namespace stator {
-namespace {
-
-bool IsHuge(const Type& t) { return t.NumElements() >= int64_t{1} << 31; }
-
-}  // namespace
-
-std::string Indent(const std::string& text, int spaces) {
-  std::string out;
-  const std::string pad(spaces, ' ');
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = text.find('\n', begin);
-    const size_t stop = end == std::string::npos ? text.size() : end;
-    if (stop > begin && text[begin] != '#') out += pad;
-    out.append(text, begin, stop - begin);
-    out += '\n';
-    begin = stop + 1;
-  }
-  return out;
-}
-
-std::string If(const std::string& condition, const std::string& body) {
-  return condition.empty() || body.empty()
-             ? body
-             : StrCat("if (", condition, ") {\n", Indent(body, 2), "}\n");
-}
-
 std::string FoldOp(const Node& fold) {
   static const std::map<std::string, std::string> kOps = {
       {"sum", "st_sum"}, {"prod", "st_prod"}, {"max", "st_maximum"},        {"min", "st_minimum"},
@@ -108,6 +82,26 @@ void StoreFull(ElementEmitter& emitter, const RegionParts& parts, const IndexExp
       at += part.shape()[axis] * strides[axis];
     }
   }
+}
+
+IndexExpr BeginEpilogue(ElementEmitter& emitter, const RegionParts& parts, int vector,
+                        const std::string& slot, const std::string& slots) {
+  const Value product = parts.product->result();
+  const int64_t m = product.shape()[0], n = product.shape()[1];
+  IndexSpace& vars = emitter.vars();
+  const IndexExpr r = vars.AddVar("r", m, kChunkDepth),
+                  e = vars.AddVar("e", n / vector, kInvariant);
+  const IndexExpr lane = vars.AddVar("v", vector, kLaneDepth), full = r * n + e * vector + lane;
+  ElementEmitter::Options options;
+  options.language = Language::kCuda;
+  options.space = parts.space, options.inside = parts.inside;
+  options.vector = vector, options.lane_var = lane.terms[0].first;
+  options.early = true;
+  options.slot = slot, options.slots = slots;
+  emitter.SetOptions(options);
+  emitter.Define(product, full, "p[v]", kLaneDepth);
+  StoreFull(emitter, parts, full);
+  return full;
 }
 
 EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language,

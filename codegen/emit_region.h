@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/element_emitter.h"
+#include "codegen/kernel_text.h"
 #include "codegen/plan.h"
 #include "ir/region.h"
 
@@ -65,6 +66,11 @@ struct RegionParts {
 };
 RegionParts AnalyzeRegion(std::span<Node* const> nodes);
 
+// For kernels of products: the region's iteration space, rows of vectors of `vector` columns, whose
+// element is the product's where the text has `p[v]`; its outputs are computed and stored. What it
+// loads goes to `slots` at `slot`. The position of an element.
+IndexExpr BeginEpilogue(ElementEmitter& emitter, const RegionParts& parts, int vector,
+                        const std::string& slot, const std::string& slots);
 // Computes and stores all outputs that live on every element.
 void StoreFull(ElementEmitter& emitter, const RegionParts& parts, const IndexExpr& full);
 
@@ -80,16 +86,5 @@ std::optional<EmittedKernel> EmitLongRows(const RegionParts& parts, const CudaLi
 // Of a region with a product, for sm_90; of one with few elements.
 EmittedKernel EmitMatMul(const RegionParts& parts);
 EmittedKernel EmitSmallProduct(const RegionParts& parts);
-
-// `text` with every line indented by `spaces`.
-std::string Indent(const std::string& text, int spaces);
-// A loop of `var` from 0 to below `count` (CUDA).
-template <typename Count>
-std::string Unrolled(const char* var, const Count& count, const std::string& body) {
-  return StrCat("#pragma unroll\nfor (int ", var, " = 0; ", var, " < ", count, "; ++", var, ") {\n",
-                Indent(body, 2), "}\n");
-}
-// `body` where `condition` holds; always without one.
-std::string If(const std::string& condition, const std::string& body);
 
 }  // namespace stator

@@ -69,20 +69,7 @@ class SmallProductWriter {
 
  private:
   std::string Epilogue() {
-    IndexSpace& vars = emitter_.vars();
-    const IndexExpr r = vars.AddVar("r", m_, kChunkDepth),
-                    e = vars.AddVar("e", n_ / kVector, kInvariant);
-    const IndexExpr lane = vars.AddVar("v", kVector, kLaneDepth),
-                    full = r * n_ + e * kVector + lane;
-    ElementEmitter::Options options;
-    options.language = Language::kCuda;
-    options.space = parts_.space, options.inside = parts_.inside;
-    options.vector = kVector, options.lane_var = lane.terms[0].first;
-    options.early = true;
-    options.slot = "[u]", options.slots = "[P::UNITS]";
-    emitter_.SetOptions(options);
-    emitter_.Define(const_cast<Node&>(product_).result(), full, "p[v]", kLaneDepth);
-    StoreFull(emitter_, parts_, full);
+    const IndexExpr full = BeginEpilogue(emitter_, parts_, kVector, "[u]", "[P::UNITS]");
     std::string declare, add, finish;
     for (size_t i = 0; i < parts_.column_folds.size(); ++i) {
       Node* fold = parts_.column_folds[i];

@@ -1,8 +1,7 @@
 #include "codegen/placed_vectors.h"
 
+#include "codegen/kernel_text.h"
 #include "ir/base/str.h"
-
-#include <cctype>
 
 namespace stator {
 
@@ -46,16 +45,6 @@ std::string PlacedVectors::Reads(const std::string& text, const std::string& row
     if (Mentions(text, p.name)) out += StrCat("const auto ", p.name, " = ", place, ".get();\n");
   });
   return out;
-}
-
-bool Mentions(const std::string& text, const std::string& name) {
-  const auto is_word = [&](size_t i) {
-    return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
-  };
-  for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += name.size()) {
-    if ((at == 0 || !is_word(at - 1)) && !is_word(at + name.size())) return true;
-  }
-  return false;
 }
 
 }  // namespace stator

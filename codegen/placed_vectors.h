@@ -37,7 +37,4 @@ class PlacedVectors {
   int64_t vectors_;
 };
 
-// Whether the word `name` stands in `text`.
-bool Mentions(const std::string& text, const std::string& name);
-
 }  // namespace stator

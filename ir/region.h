@@ -11,6 +11,9 @@
 
 namespace stator {
 
+// Whether an int cannot count a tensor's elements.
+inline bool IsHuge(const Type& t) { return t.NumElements() >= int64_t{1} << 31; }
+
 // Elements are seen as [outer, n, inner]; `n` is folded in chunks of `chunk`.
 //   kPointwise  no folds; n = all elements
 //   kRow        folds along contiguous rows (inner = 1): one row is one chunk of one outer index

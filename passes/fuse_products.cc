@@ -149,7 +149,7 @@ class Fuser {
     bool fits = true;
     const std::function<void(Value, const IndexExpr&)> read = [&](Value v, const IndexExpr& at) {
       const auto [base, pulled] = PullThroughViews(vars, v, at);
-      fits = fits && !(tile_ && base.type().NumElements() >= int64_t{1} << 31);  // indexed by ints
+      fits = fits && !(tile_ && IsHuge(base.type()));  // small products index by ints
       if (base == product) {
         fits = fits && pulled == full;
       } else if (IsInline(*base.node) && inside.contains(base.node)) {

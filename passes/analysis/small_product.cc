@@ -1,5 +1,6 @@
 #include "passes/analysis/small_product.h"
 
+#include "ir/region.h"
 #include "ir/views.h"
 
 namespace stator {
@@ -7,10 +8,9 @@ namespace {
 
 // A block has all of its operands in shared memory: 64 x 64 over this depth take 146 KiB.
 constexpr int64_t kMostDepth = 512;
-constexpr int64_t kDepthStep = 16;           // of a matrix instruction
-constexpr int64_t kMostBlocks = 132;         // one a multiprocessor of an H200
-constexpr int64_t kStride = 8;               // 16 bytes
-constexpr int64_t kHuge = int64_t{1} << 31;  // elements that an int does not count
+constexpr int64_t kDepthStep = 16;    // of a matrix instruction
+constexpr int64_t kMostBlocks = 132;  // one a multiprocessor of an H200
+constexpr int64_t kStride = 8;        // 16 bytes
 // The first that makes few enough blocks. Over a larger depth operands take longer to come than a
 // block to multiply them: wider tiles read less of A.
 constexpr int64_t kDeep = 256;
@@ -26,7 +26,7 @@ bool TakesSmallProducts(const PassOptions& options) {
 
 bool HasAlignedRows(Value v) {
   const View view = ResolveView(v);
-  if (view.base.type().NumElements() >= kHuge) return false;
+  if (IsHuge(view.base.type())) return false;
   return view.strides[1] == 1 && view.strides[0] >= v.shape()[1] &&
          view.strides[0] % kStride == 0 && view.at % kStride == 0;
 }
