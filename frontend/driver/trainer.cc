@@ -79,13 +79,7 @@ void Trainer::Set(const std::string& setting, double value) {
          names.empty() ? "are none: the optimizer is not adjustable"
                        : StrCat("are ", Join(names, ", ")));
   }
-  int exponent = 0;
-  const bool scale = setting == training::kLossScale;
-  if (scale && (std::frexp(value, &exponent) != 0.5 || value < kSmallestLossScale ||
-                value > kLargestLossScale)) {
-    Fail(ErrorCode::kInvalidArgument, setting, " must be a power of two from ", kSmallestLossScale,
-         " to ", kLargestLossScale, ", got ", value);
-  }
+  if (setting == training::kLossScale) CheckLossScale(value);
   const bool above_zero = setting == training::kClipNorm;
   if (!std::isfinite(static_cast<float>(value)) || value < 0 || (above_zero && value == 0)) {
     Fail(ErrorCode::kInvalidArgument, setting, " must be finite and ",

@@ -14,16 +14,20 @@ Value Counter(Graph& graph, std::string_view name) {
 
 }  // namespace
 
+void CheckLossScale(double scale) {
+  int exponent = 0;
+  if (std::frexp(scale, &exponent) == 0.5 && scale >= kSmallestLossScale &&
+      scale <= kLargestLossScale)
+    return;
+  Fail(ErrorCode::kInvalidArgument, training::kLossScale, " must be a power of two from ",
+       kSmallestLossScale, " to ", kLargestLossScale, ", got ", scale);
+}
+
 bool ScalesLoss(const PassOptions& options) { return options.compute_dtype == DType::kF16; }
 
 Value LossScale(Graph& graph, const PassOptions& options) {
   if (const Value scale = graph.FindState(training::kLossScale)) return scale;
-  int exponent = 0;
-  if (std::frexp(options.loss_scale, &exponent) != 0.5 || options.loss_scale < kSmallestLossScale ||
-      options.loss_scale > kLargestLossScale) {
-    Fail(ErrorCode::kInvalidArgument, "loss_scale must be a power of two from ", kSmallestLossScale,
-         " to ", kLargestLossScale, ", got ", options.loss_scale);
-  }
+  CheckLossScale(options.loss_scale);
   return graph.AddState(
       std::string(training::kLossScale), {DType::kF32, {}},
       {{"role", std::string("counter")}, {"init", StrCat("constant(", options.loss_scale, ")")}});

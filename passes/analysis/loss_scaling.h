@@ -17,11 +17,13 @@ namespace stator {
 inline constexpr double kSmallestLossScale = 1;
 inline constexpr double kLargestLossScale = 16777216;  // 2^24
 
+// Throws `Error` unless `scale` is a power of two within these limits.
+void CheckLossScale(double scale);
+
 // Whether a program of these options needs it: where products compute in f16.
 bool ScalesLoss(const PassOptions& options);
 
-// The graph's loss_scale, declared where it is not. Throws `Error` for an initial scale that is no
-// power of two within the limits.
+// The graph's loss_scale, declared where it is not, after CheckLossScale of its first value.
 Value LossScale(Graph& graph, const PassOptions& options);
 
 // What follows from `finite` (bool[]): the next scale and the counters, and output loss_scale, the

@@ -26,7 +26,6 @@ bool TakesSmallProducts(const PassOptions& options) {
 
 bool HasAlignedRows(Value v) {
   const View view = ResolveView(v);
-  if (IsHuge(view.base.type())) return false;
   return view.strides[1] == 1 && view.strides[0] >= v.shape()[1] &&
          view.strides[0] % kStride == 0 && view.at % kStride == 0;
 }
@@ -42,6 +41,9 @@ std::optional<Dims> SmallTileOf(const Node& product, int64_t fold_chunk) {
   const int64_t m = product.type().shape[0], n = product.type().shape[1], k = a.shape()[1];
   if (m == 0 || n == 0 || k == 0 || k > kMostDepth || k % kDepthStep != 0) return {};
   if (!HasAlignedRows(a) || !HasAlignedRows(b)) return {};
+  for (const Value v : {a, b}) {
+    if (IsHuge(ResolveView(v).base.type())) return {};  // its kernel indexes by ints
+  }
   for (const auto& [rows, columns] : k >= kDeep ? kDeepTiles : kTiles) {
     if (fold_chunk != 0 && fold_chunk != rows) continue;
     if (m % rows == 0 && n % columns == 0 && m / rows * (n / columns) <= kMostBlocks)
