@@ -106,7 +106,7 @@ TEST_P(Settings, loss_scale) {
   trainer.Set("loss_scale", 8);
   EXPECT_EQ(trainer.Step({{"x", AsBytes(one)}}).loss_scale, 8);
   EXPECT_EQ(ParameterOf(trainer), -2);
-  EXPECT_HAS(ErrorOf([&] { trainer.Set("loss_scale", 3); }), "must be a power of two from 1 to ");
+  EXPECT_HAS(ErrorOf([&] { trainer.Set("loss_scale", 3); }), "must be a power of two from 1.0 to ");
 }
 
 TEST_P(Settings, that_there_are_not_and_values_that_cannot_be) {
