@@ -79,6 +79,7 @@ struct AttentionCall {
   int64_t stream = 0;
   bool deterministic = true;
   int64_t batch_chunk = 0;  // batch entries a library call takes at once; 0: all
+  int64_t head_chunk = 0;   // of one entry: key heads, each with its query heads; 0: all
   BufferRef workspace;
   int64_t workspace_bytes = 0;
 };

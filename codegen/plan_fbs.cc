@@ -114,6 +114,7 @@ fbs::AttentionCallT Write(const AttentionCall& call) {
   out.causal = call.causal, out.window = call.window, out.scale = call.scale;
   out.q_offset = call.q_offset, out.dropout = call.dropout, out.stream = call.stream;
   out.deterministic = call.deterministic, out.batch_chunk = call.batch_chunk;
+  out.head_chunk = call.head_chunk;
   out.workspace = WritePtr(call.workspace), out.workspace_bytes = call.workspace_bytes;
   return out;
 }
@@ -131,6 +132,7 @@ AttentionCall Read(const fbs::AttentionCallT& call) {
   out.causal = call.causal, out.window = call.window, out.scale = call.scale;
   out.q_offset = call.q_offset, out.dropout = call.dropout, out.stream = call.stream;
   out.deterministic = call.deterministic, out.batch_chunk = call.batch_chunk;
+  out.head_chunk = call.head_chunk;
   out.workspace = Read(call.workspace), out.workspace_bytes = call.workspace_bytes;
   return out;
 }

@@ -325,6 +325,12 @@ void Verifier::Verify(const AttentionCall& call) const {
         "needs both segment tensors or none");
   Check(call.dropout >= 0 && call.dropout < 1, "has dropout ", call.dropout);
   Check(call.window >= 0, "has window ", call.window);
+  Check(call.batch_chunk >= 0, "takes ", call.batch_chunk, " batch entries at once");
+  Check(call.head_chunk >= 0 && call.head_chunk <= k[2], "takes ", call.head_chunk, " of ", k[2],
+        " key heads at once");
+  Check(call.head_chunk == 0 || call.batch_chunk == 1 || q[0] <= 1, "takes ", call.head_chunk,
+        " key heads at once, which may be of one batch entry only, not of ",
+        call.batch_chunk == 0 ? q[0] : call.batch_chunk);
   if (call.dropout > 0) {
     CheckTensor("seed", call.seed);
     CheckTensor("step", call.step);

@@ -465,6 +465,7 @@ void PlanBuilder::AddAttention(const Node& node, std::span<Node* const> nodes) {
   call.stream = op.Int("stream");
   call.deterministic = deterministic_;
   call.batch_chunk = node.IntFact(fact::kBatchChunk, 0);
+  call.head_chunk = node.IntFact(fact::kHeadChunk, 0);
   call.workspace_bytes = node.IntFact(fact::kScratch, 0);
   if (const int64_t at = ScratchOffset(node); at >= 0) call.workspace = {Space::kArena, at};
   double bytes = 0;

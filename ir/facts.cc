@@ -11,7 +11,7 @@ const Attr* Example(std::string_view key) {
     for (const auto k : {kInline, kAssembled, kView, kRecompute}) all[k] = true;
     for (const auto k : {kTile, kStrides, kSpace, kOffset, kInPlace}) all[k] = Dims{0};
     for (const auto k : {kF32Group, kRegion, kViewOffset, kStream, kWaits, kScratch, kScratchAt,
-                         kJoins, kTogether, kBatchChunk, kBelow, kIgnored}) {
+                         kJoins, kTogether, kBatchChunk, kHeadChunk, kBelow, kIgnored}) {
       all[k] = int64_t{0};
     }
     return all;

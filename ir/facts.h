@@ -45,7 +45,10 @@ inline constexpr std::string_view kEpilogue =
     "epilogue";  // of a contraction: "bias", "accumulate"; what
                  // joins it says the rest
 inline constexpr std::string_view kBatchChunk =
-    "batch_chunk";                                   // int: batch entries a library call takes
+    "batch_chunk";  // int: batch entries a library call takes
+inline constexpr std::string_view kHeadChunk =
+    "head_chunk";  // int: key heads, each with its query heads, that a library call takes of one
+                   // batch entry
 inline constexpr std::string_view kBelow = "below";  // int, of an input: its ids are in [0, below)
 inline constexpr std::string_view kIgnored =
     "ignored";  // int, of an input: the id that is let pass

@@ -18,7 +18,7 @@
 namespace stator {
 namespace {
 
-// Chunks of one call run side by side on this many streams where the scratch suffices.
+// Pieces of one call run side by side on this many streams where the scratch suffices.
 constexpr int kMaxStreams = 4;
 
 void CheckDnn(cudnnStatus_t status, const char* doing) {
@@ -32,7 +32,7 @@ struct BuiltGraph {
   int64_t workspace() const { return graph == nullptr ? 0 : graph->workspace(); }
 };
 
-// The streams and events chunks fan out over; shared by all steps of one handle.
+// The streams and events pieces fan out over; shared by all steps of one handle.
 struct Lanes {
   std::vector<CudaStream> streams;
   std::vector<CudaEvent> joined;
@@ -91,6 +91,40 @@ class AttentionStep : public CudaStep {
   std::vector<Piece> pieces_;
   std::string name_;
 };
+
+// Where the tensors of a piece begin that starts at `entry` and key head `head`.
+AttentionPointers PointersOf(const AttentionCall& c, const SpaceMap& spaces, int64_t entry,
+                             int64_t head) {
+  AttentionPointers pointers;
+  const auto add = [&](AttentionUid uid, const TensorRef& t, int64_t first, size_t axis = 2) {
+    if (!t) return;
+    const int64_t at = entry * t.strides[0] + first * t.strides[axis];
+    pointers[uid] = spaces(t.buffer) + at * ByteWidth(t.type.dtype);
+  };
+  const int64_t q_head = c.q.type.dim(2) / c.k.type.dim(2) * head;
+  add(kQ, c.q, q_head), add(kK, c.k, head), add(kV, c.v, head);
+  add(kOut, c.out, q_head), add(kLse, c.lse, q_head, 1);
+  if (c.backward) {
+    add(kDOut, c.dout, q_head), add(kDQ, c.dq, q_head);
+    add(kDK, c.dk, head), add(kDV, c.dv, head);
+  }
+  add(kKeyLengths, c.key_lengths, 0, 0);
+  return pointers;
+}
+
+struct Part {
+  int64_t first, count;
+};
+
+// [0, total) in parts of `chunk`, 0: all at once; the last may be smaller.
+std::vector<Part> PartsOf(int64_t total, int64_t chunk) {
+  std::vector<Part> parts;
+  const int64_t step = chunk > 0 ? chunk : std::max<int64_t>(total, 1);
+  for (int64_t first = 0; first < total; first += step) {
+    parts.push_back({first, std::min(step, total - first)});
+  }
+  return parts;
+}
 
 }  // namespace
 
@@ -167,43 +201,35 @@ int64_t CudnnAttention::Workspace(const AttentionQuery& query) {
 
 CudaStepPtr CudnnAttention::Prepare(const AttentionCall& call, const SpaceMap& spaces,
                                     const std::string& name) {
-  const int64_t batch = call.q.type.dim(0);
-  const int64_t chunk = call.batch_chunk > 0 ? std::min(call.batch_chunk, batch) : batch;
-  const auto graph_for = [&](int64_t entries) -> const BuiltGraph& {
-    const BuiltGraph& built = impl_->Get(ProblemOf(call, entries, name));
+  const int64_t batch = call.q.type.dim(0), kv_heads = call.k.type.dim(2);
+  const int64_t group = call.q.type.dim(2) / kv_heads;  // query heads that share a key head
+  const auto graph_for = [&](int64_t entries, int64_t heads) -> const BuiltGraph& {
+    const BuiltGraph& built = impl_->Get(ProblemOf(call, entries, heads, name));
     if (!built.error.empty()) {
       Fail(ErrorCode::kUnsupported, name, ": cudnn ", CudnnFact().version,
            " takes no such attention: ", built.error);
     }
     if (built.workspace() > call.workspace_bytes) {
       Fail(ErrorCode::kEnvironment, name, ": cudnn ", CudnnFact().version, " wants ",
-           built.workspace(), " bytes of scratch for ", entries, " batch entries, the plan has ",
-           call.workspace_bytes, ": compile the plan again with this cuDNN");
+           built.workspace(), " bytes of scratch for ", entries, " batch entries of ",
+           heads * group, " heads, the plan has ", call.workspace_bytes,
+           ": compile the plan again with this cuDNN");
     }
     return built;
   };
   std::vector<AttentionStep::Piece> pieces;
   int64_t stride = kBufferAlignment;
-  for (int64_t first = 0; first < batch; first += chunk) {
-    const int64_t entries = std::min(chunk, batch - first);
-    const BuiltGraph& built = graph_for(entries);
-    stride = std::max(
-        stride, (built.workspace() + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment);
-    AttentionStep::Piece piece{&built, {}, nullptr};
-    const auto add = [&](AttentionUid uid, const TensorRef& t) {
-      if (!t) return;
-      piece.pointers[uid] = spaces(t.buffer) + first * t.strides[0] * ByteWidth(t.type.dtype);
-    };
-    add(kQ, call.q), add(kK, call.k), add(kV, call.v), add(kOut, call.out), add(kLse, call.lse);
-    if (call.backward)
-      add(kDOut, call.dout), add(kDQ, call.dq), add(kDK, call.dk), add(kDV, call.dv);
-    if (call.key_lengths) {
-      add(kKeyLengths, call.key_lengths);
-      piece.pointers[kQueryLengths] = impl_->QueryLengths(batch, call.q.type.dim(1));
+  for (const Part& entries : PartsOf(batch, call.batch_chunk)) {
+    for (const Part& heads : PartsOf(kv_heads, call.head_chunk)) {
+      const BuiltGraph& built = graph_for(entries.count, heads.count);
+      stride = std::max(stride, AlignBuffer(built.workspace()));
+      pieces.push_back({&built, PointersOf(call, spaces, entries.first, heads.first), nullptr});
+      if (call.key_lengths) {
+        pieces.back().pointers[kQueryLengths] = impl_->QueryLengths(batch, call.q.type.dim(1));
+      }
     }
-    pieces.push_back(std::move(piece));
   }
-  // As many chunks at once as the scratch has room for; the bits do not depend on it.
+  // As many pieces at once as the scratch has room for; the bits do not depend on it.
   const int64_t fit = std::max<int64_t>(1, call.workspace_bytes / stride);
   const int streams = static_cast<int>(std::min<int64_t>(
       {fit, kMaxStreams, static_cast<int64_t>(std::max<size_t>(1, pieces.size()))}));

@@ -24,7 +24,8 @@ class CudnnAttention {
   ~CudnnAttention();
 
   // Whether cuDNN takes the problem, and the scratch it wants, by building its graph. The answer
-  // holds for any batch_chunk whose entries number `query.batch`.
+  // holds for any batch_chunk whose entries number `query.batch`, and any head_chunk whose heads
+  // number `query.kv_heads`.
   bool Supports(const AttentionQuery& query, std::string* why);
   int64_t Workspace(const AttentionQuery& query);  // 0 when not supported
 

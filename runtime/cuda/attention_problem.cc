@@ -46,7 +46,8 @@ AttentionProblem ProblemOf(const AttentionQuery& q) {
   return p;
 }
 
-AttentionProblem ProblemOf(const AttentionCall& c, int64_t batch, const std::string& name) {
+AttentionProblem ProblemOf(const AttentionCall& c, int64_t batch, int64_t kv_heads,
+                           const std::string& name) {
   AttentionProblem p;
   p.q = StridesOf(c.q, name, "q"), p.k = StridesOf(c.k, name, "k"), p.v = StridesOf(c.v, name, "v");
   p.out = StridesOf(c.out, name, "out"), p.dout = StridesOf(c.dout, name, "dout");
@@ -54,7 +55,9 @@ AttentionProblem ProblemOf(const AttentionCall& c, int64_t batch, const std::str
   p.dv = StridesOf(c.dv, name, "dv");
   p.backward = c.backward, p.deterministic = c.backward && c.deterministic;
   p.stats = static_cast<bool>(c.lse);
-  p.batch = batch, p.heads = c.q.type.dim(2), p.kv_heads = c.k.type.dim(2);
+  const int64_t all_heads = c.q.type.dim(2), all_kv_heads = c.k.type.dim(2);
+  STATOR_CHECK(batch <= 1 || kv_heads == all_kv_heads, "some heads of several batch entries");
+  p.batch = batch, p.heads = all_heads / all_kv_heads * kv_heads, p.kv_heads = kv_heads;
   p.query_len = c.q.type.dim(1), p.key_len = c.k.type.dim(1), p.head_dim = c.q.type.dim(3);
   p.dtype = c.q.type.dtype, p.scale = c.scale;
   p.causal = c.causal, p.window = c.window, p.key_lengths = static_cast<bool>(c.key_lengths);
@@ -82,7 +85,7 @@ AttentionProblem ProblemOf(const AttentionCall& c, int64_t batch, const std::str
   if (c.dbias) refuse("an additive bias has no fused form yet");
   if (c.v.type.dim(3) != p.head_dim) refuse("q and v heads differ in size");
   p.bottom_right = p.causal && c.q_offset != 0;
-  const Dims lse_shape = {c.q.type.dim(0), p.heads, p.query_len};
+  const Dims lse_shape = {c.q.type.dim(0), all_heads, p.query_len};
   if (c.lse &&
       (c.lse.type != Type{DType::kF32, lse_shape} || c.lse.strides != DenseStrides(lse_shape))) {
     refuse(StrCat("the log-sum-exp must be a dense f32[B,H,T], got ", c.lse.type.ToString()));

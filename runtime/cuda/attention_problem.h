@@ -1,4 +1,4 @@
-// An attention problem as cuDNN sees it: one chunk of a call, in its axes [B,H,T,D].
+// An attention problem as cuDNN sees it: one piece of a call, in its axes [B,H,T,D].
 #pragma once
 
 #include "codegen/plan.h"
@@ -27,8 +27,11 @@ struct AttentionProblem {
 // A problem with dense [B,T,H,D] tensors; the scratch it wants does not depend on strides.
 AttentionProblem ProblemOf(const AttentionQuery& query);
 
-// The call's problem for `batch` of its entries. Tensors are q [B,T,H,D], k and v [B,S,G,D], lse
-// [B,H,T] dense. Throws `Error` with `name` for what has no fused form.
-AttentionProblem ProblemOf(const AttentionCall& call, int64_t batch, const std::string& name);
+// The call's problem for `batch` of its entries and `kv_heads` of its key heads, each with its
+// query heads; fewer than all of them only with one entry, since the log-sum-exp of a problem is
+// dense. Tensors are q [B,T,H,D], k and v [B,S,G,D], lse [B,H,T] dense. Throws `Error` with `name`
+// for what has no fused form.
+AttentionProblem ProblemOf(const AttentionCall& call, int64_t batch, int64_t kv_heads,
+                           const std::string& name);
 
 }  // namespace stator

@@ -58,7 +58,7 @@ Plan SamplePlan() {
   AttentionCall attention;
   attention.backward = true, attention.causal = true, attention.window = 3, attention.scale = 0.25;
   attention.q_offset = 1, attention.stream = 12, attention.deterministic = false,
-  attention.batch_chunk = 2;
+  attention.batch_chunk = 2, attention.head_chunk = 1;
   int64_t at = 4096;
   const auto place = [&](DType dtype, const Dims& shape) {
     const TensorRef ref = Ref(Space::kArena, at, dtype, shape);
@@ -143,6 +143,8 @@ TEST(PlanFile, survives_a_round_trip) {
   EXPECT_TRUE(kernel.persistent);
   const auto& attention = std::get<AttentionCall>(loaded.programs[0].steps[2].work);
   EXPECT_EQ(attention.scale, 0.25);
+  EXPECT_EQ(attention.batch_chunk, 2);
+  EXPECT_EQ(attention.head_chunk, 1);
   EXPECT_FALSE(attention.key_lengths);
   EXPECT_EQ(attention.dbias.type.ToString(), "f32[1,2,4,5]");
   EXPECT_EQ(loaded.modules[0].binary, plan.modules[0].binary);
@@ -257,6 +259,20 @@ TEST(VerifyPlan, names_step_and_fault) {
        }},
       {"plan: program train, step 2 attention_grad (h.0/mlp): lse is absent",
        [&](Plan& p) { std::get<AttentionCall>(step(p, 2)).lse = {}; }},
+      {"plan: program train, step 2 attention_grad (h.0/mlp): takes -2 batch entries at once",
+       [&](Plan& p) { std::get<AttentionCall>(step(p, 2)).batch_chunk = -2; }},
+      {"plan: program train, step 2 attention_grad (h.0/mlp): takes -1 of 1 key heads at once",
+       [&](Plan& p) { std::get<AttentionCall>(step(p, 2)).head_chunk = -1; }},
+      {"plan: program train, step 2 attention_grad (h.0/mlp): takes 2 of 1 key heads at once",
+       [&](Plan& p) { std::get<AttentionCall>(step(p, 2)).head_chunk = 2; }},
+      {"plan: program train, step 2 attention_grad (h.0/mlp): takes 1 key heads at once, which may "
+       "be of one batch entry only, not of 2",
+       [&](Plan& p) {
+         auto& a = std::get<AttentionCall>(step(p, 2));
+         for (TensorRef* t : {&a.q, &a.k, &a.v, &a.out, &a.lse, &a.dout, &a.dq, &a.dk, &a.dv}) {
+           t->type.shape[0] = 2;
+         }
+       }},
       {"plan: program train, step 6 copy (h.0/mlp): waits for step 6",
        [&](Plan& p) { p.programs[0].steps[6].waits = {6}; }},
       {"plan: program train: needs 70000 bytes of an arena of 65536",

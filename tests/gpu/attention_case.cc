@@ -27,7 +27,8 @@ TensorRef Heads(const TensorRef& flat, int64_t b, int64_t t, int64_t h, int64_t 
 AttentionQuery QueryOf(const AttentionCase& c, bool backward) {
   AttentionQuery q{};
   q.batch = c.chunk > 0 ? std::min(c.chunk, c.b) : c.b;
-  q.heads = c.h, q.kv_heads = c.g, q.query_len = c.t, q.key_len = c.s, q.head_dim = c.d;
+  q.kv_heads = c.head_chunk > 0 ? c.head_chunk : c.g, q.heads = c.h / c.g * q.kv_heads;
+  q.query_len = c.t, q.key_len = c.s, q.head_dim = c.d;
   q.dtype = c.dtype, q.causal = c.causal, q.has_window = c.window > 0;
   q.has_key_lengths = !c.key_lengths.empty(), q.backward = backward;
   q.deterministic = c.deterministic;
@@ -72,7 +73,7 @@ std::unique_ptr<AttentionPlan> BuildAttention(const AttentionCase& c, const Targ
   f.lse = plan.Output("lse", DType::kF32, {c.b, c.h, c.t});
   f.causal = c.causal, f.window = c.window, f.q_offset = c.q_offset;
   f.scale = 1 / std::sqrt(static_cast<double>(c.d));
-  f.batch_chunk = c.chunk;
+  f.batch_chunk = c.chunk, f.head_chunk = c.head_chunk;
   f.deterministic = c.deterministic;
   const TensorRef dq = back.dq, dk = back.dk, dv = back.dv;
   back = f;

@@ -19,8 +19,9 @@ struct AttentionCase {
   std::vector<double> key_lengths;  // one an entry; none: all keys
   bool packed = false;              // q, k, v (and their gradients) views of one tensor
   int64_t q_offset = 0;
-  int64_t chunk = 0;
-  int64_t streams = 1;  // times the scratch one chunk needs
+  int64_t chunk = 0;       // batch entries a piece
+  int64_t head_chunk = 0;  // key heads a piece, of one entry
+  int64_t streams = 1;     // times the scratch one piece needs
   bool deterministic = true;
 };
 
@@ -34,6 +35,7 @@ struct AttentionPlan {
   std::vector<double> q, k, v, dout;  // dense
 };
 
+// Of one piece.
 AttentionQuery QueryOf(const AttentionCase& c, bool backward);
 // Scratch is what `target` says.
 std::unique_ptr<AttentionPlan> BuildAttention(const AttentionCase& c, const Target& target);

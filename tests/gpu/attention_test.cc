@@ -41,8 +41,22 @@ std::vector<AttentionCase> Cases() {
   none.key_lengths = {0, 90}, none.causal = none.packed = true;
   AttentionCase& chunks = add("chunks with a rest");
   chunks.b = 5, chunks.chunk = 2, chunks.causal = true, chunks.packed = true;
+  chunks.t = chunks.s = 192;
   AttentionCase& lanes = add("chunks side by side");
   lanes.b = 6, lanes.chunk = 2, lanes.streams = 3, lanes.causal = true;
+  lanes.t = lanes.s = 192;
+  AttentionCase& heads = add("heads with a rest, packed");
+  heads.h = 6, heads.g = 3, heads.chunk = 1, heads.head_chunk = 2;
+  heads.causal = heads.packed = true;
+  AttentionCase& head_lanes = add("heads side by side");
+  head_lanes.b = 1, head_lanes.h = head_lanes.g = 7, head_lanes.head_chunk = 2;
+  head_lanes.t = 160, head_lanes.s = 224, head_lanes.streams = 4;
+  AttentionCase& head_lengths = add("heads and key lengths");
+  head_lengths.h = 6, head_lengths.g = 3, head_lengths.chunk = 1, head_lengths.head_chunk = 2;
+  head_lengths.b = 3, head_lengths.key_lengths = {128, 37, 90}, head_lengths.streams = 3;
+  AttentionCase& single = add("one head at a time, packed, window");
+  single.h = 8, single.g = 2, single.chunk = single.head_chunk = 1, single.streams = 2;
+  single.causal = single.packed = true, single.window = 24, single.dtype = DType::kF16;
   AttentionCase& odd = add("odd lengths, head 80");
   odd.t = 77, odd.s = 101, odd.d = 80;
   AttentionCase& offset = add("queries at the end of the keys");
@@ -91,22 +105,27 @@ TEST(Attention, agrees_with_the_definition_forward_and_backward) {
 
 TEST(Attention, deterministic_bits_repeat_whatever_the_chunks_and_the_mode) {
   STATOR_NEEDS_ATTENTION(target);
-  std::set<OutputMap> results;
-  for (const int64_t chunk : {0, 1, 3}) {
-    for (const int64_t streams : {1, 4}) {
-      AttentionCase c;
-      c.b = 4, c.h = 8, c.g = 8, c.t = c.s = 512, c.causal = c.packed = true;
-      c.chunk = chunk, c.streams = streams;
-      const auto built = BuildAttention(c, *target);
-      for (const ExecutionMode mode : {ExecutionMode::kEager, ExecutionMode::kGraph}) {
-        const auto executor = MakeCudaExecutor(built->plan.Finish(), Options(mode));
-        for (int run = 0; run < 3; ++run) {
-          results.insert(executor->Wait(executor->Enqueue("main", built->plan.Feeds())));
+  struct Chunks {
+    int64_t entries, heads;
+  };
+  for (const int64_t kv_heads : {8, 4}) {
+    std::set<OutputMap> results;
+    for (const Chunks chunks : {Chunks{0, 0}, {1, 0}, {3, 0}, {1, 3}, {1, 1}}) {
+      for (const int64_t streams : {1, 4}) {
+        AttentionCase c;
+        c.b = 4, c.h = 8, c.g = kv_heads, c.t = c.s = 512, c.causal = c.packed = true;
+        c.chunk = chunks.entries, c.head_chunk = chunks.heads, c.streams = streams;
+        const auto built = BuildAttention(c, *target);
+        for (const ExecutionMode mode : {ExecutionMode::kEager, ExecutionMode::kGraph}) {
+          const auto executor = MakeCudaExecutor(built->plan.Finish(), Options(mode));
+          for (int run = 0; run < 3; ++run) {
+            results.insert(executor->Wait(executor->Enqueue("main", built->plan.Feeds())));
+          }
         }
       }
     }
+    EXPECT_EQ(results.size(), 1u) << kv_heads << " key heads";
   }
-  EXPECT_EQ(results.size(), 1u);
 }
 
 TEST(Attention, says_why_it_is_refused) {

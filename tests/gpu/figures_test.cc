@@ -1,4 +1,4 @@
-// Times of library steps at GPT-2 124M's shapes, printed for the log; they assert that results are
+// Times of library steps at the shapes of models, printed for the log; they assert that results are
 // there, never a speed.
 #include "tests/gpu/attention_case.h"
 #include "tests/gpu/plan_maker.h"
@@ -80,57 +80,79 @@ TEST(Figures, sorts) {
   }
 }
 
-TEST(Figures, attention_of_124m) {
+// An attention and how its backward pass is divided; chunks of 0 are the whole.
+struct AttentionFigure {
+  int64_t b, h, g, t;
+  bool deterministic;
+  int64_t chunk, head_chunk, streams;
+};
+
+// The forward pass, which needs next to no scratch, is whole as in a plan.
+void PrintFigure(const AttentionFigure& f, const Target& target) {
+  AttentionCase c;
+  c.b = f.b, c.h = f.h, c.g = f.g, c.t = c.s = f.t, c.causal = true;
+  c.deterministic = f.deterministic;
+  const int64_t for_forward = target.AttentionWorkspace(QueryOf(c, false));
+  c.chunk = f.chunk, c.head_chunk = f.head_chunk, c.streams = f.streams;
+  const int64_t for_piece = AlignBuffer(target.AttentionWorkspace(QueryOf(c, true)));
+  const int64_t workspace = std::max(for_piece * c.streams, for_forward) + kBufferAlignment;
+  PlanMaker plan("attention");
+  AttentionCall call;
+  const auto state = [&](const char* name, int64_t heads) {
+    return plan.State(name, c.dtype, {c.b, c.t, heads, c.d});
+  };
+  call.q = state("q", c.h), call.k = state("k", c.g), call.v = state("v", c.g);
+  call.out = state("out", c.h);
+  call.lse = plan.State("lse", DType::kF32, {c.b, c.h, c.t});
+  call.causal = true, call.scale = 0.125, call.deterministic = c.deterministic;
+  call.workspace_bytes = workspace, call.workspace = plan.Take(Space::kArena, workspace);
+  plan.Step(call);
+  call.backward = true, call.batch_chunk = c.chunk, call.head_chunk = c.head_chunk;
+  call.dout = state("dout", c.h);
+  call.dq = state("dq", c.h), call.dk = state("dk", c.g), call.dv = state("dv", c.g);
+  plan.Step(call);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto executor = MakeCudaExecutor(plan.Finish(), Options());
+  const std::chrono::duration<double> load = std::chrono::steady_clock::now() - begin;
+  for (const char* name : {"q", "k", "v", "dout"}) {
+    WriteRandom(*executor, name, c.dtype,
+                c.b * c.t * (*name == 'k' || *name == 'v' ? c.g : c.h) * c.d);
+  }
+  const std::string entries = c.chunk == 0 ? "all" : StrCat(c.chunk);
+  const std::string heads = c.head_chunk == 0 ? "all" : StrCat(c.head_chunk);
+  std::printf(
+      "[ figure   ] attention %s %s, entries %s, key heads %s, streams %d: %.3f ms forward "
+      "and backward, %.0f MiB, loaded in %.3f s\n",
+      StrCat(c.b, ",", c.h, "/", c.g, ",", c.t, ",", c.d).c_str(),
+      c.deterministic ? "deterministic" : "fast", entries.c_str(), heads.c_str(),
+      static_cast<int>(c.streams), Milliseconds(*executor, f.t > 8192 ? 4 : 20),
+      static_cast<double>(workspace) / (1 << 20), load.count());
+}
+
+TEST(Figures, attention_in_pieces) {
   STATOR_NEEDS_GPU();
   const std::unique_ptr<Target> target = MakeCudaTarget(0);
-  struct Choice {
-    bool deterministic;
-    int64_t chunk, streams;
-  };
-  for (const Choice choice : {Choice{false, 0, 1}, Choice{true, 0, 1}, Choice{true, 8, 2}}) {
-    AttentionCase c;
-    c.b = 64, c.h = c.g = 12, c.t = c.s = 1024, c.causal = true;
-    c.deterministic = choice.deterministic, c.chunk = choice.chunk, c.streams = choice.streams;
-    const AttentionQuery query = QueryOf(c, true);
-    std::string why;
-    if (!target->SupportsAttention(query, &why)) GTEST_SKIP() << why;
-    const int64_t workspace = target->AttentionWorkspace(query) * c.streams + 1024;
-    PlanMaker plan("attention");
-    AttentionCall call;
-    const Dims heads = {c.b, c.t, c.h, c.d};
-    for (auto [name, t] : {std::pair{"q", &call.q},
-                           {"k", &call.k},
-                           {"v", &call.v},
-                           {"dout", &call.dout},
-                           {"out", &call.out},
-                           {"dq", &call.dq},
-                           {"dk", &call.dk},
-                           {"dv", &call.dv}}) {
-      *t = plan.State(name, c.dtype, heads);
-    }
-    call.lse = plan.State("lse", DType::kF32, {c.b, c.h, c.t});
-    call.causal = true, call.scale = 0.125, call.batch_chunk = c.chunk;
-    call.deterministic = c.deterministic;
-    AttentionCall forward = call;
-    forward.workspace_bytes = call.workspace_bytes = workspace;
-    forward.workspace = call.workspace = plan.Take(Space::kArena, workspace);
-    forward.dout = forward.dq = forward.dk = forward.dv = {};
-    call.backward = true;
-    plan.Step(forward);
-    plan.Step(call);
-    const auto begin = std::chrono::steady_clock::now();
-    const auto executor = MakeCudaExecutor(plan.Finish(), Options());
-    const std::chrono::duration<double> load = std::chrono::steady_clock::now() - begin;
-    std::printf("[ figure   ] loading two attention graphs: %.3f s\n", load.count());
-    for (const char* name : {"q", "k", "v", "dout"}) {
-      WriteRandom(*executor, name, c.dtype, c.b * c.t * c.h * c.d);
-    }
-    std::printf(
-        "[ figure   ] attention 64,12,1024,64 %s chunk %d streams %d: %.3f ms forward and "
-        "backward, %.0f MiB\n",
-        c.deterministic ? "deterministic" : "fast", static_cast<int>(c.chunk),
-        static_cast<int>(c.streams), Milliseconds(*executor, 20),
-        static_cast<double>(workspace) / (1 << 20));
+  std::string why;
+  if (!target->SupportsAttention(QueryOf({}, true), &why)) GTEST_SKIP() << why;
+  for (const AttentionFigure& f : {AttentionFigure{64, 12, 12, 1024, false, 0, 0, 1},
+                                   {64, 12, 12, 1024, true, 0, 0, 1},
+                                   {64, 12, 12, 1024, true, 8, 0, 2},
+                                   {8, 32, 8, 4096, false, 0, 0, 1},
+                                   {8, 32, 8, 4096, true, 1, 0, 1},
+                                   {8, 32, 8, 4096, true, 1, 4, 2},
+                                   {8, 32, 8, 4096, true, 1, 4, 4},
+                                   {8, 32, 8, 4096, true, 1, 2, 4},
+                                   {8, 12, 12, 8192, false, 0, 0, 1},
+                                   {8, 12, 12, 8192, true, 1, 0, 1},
+                                   {8, 12, 12, 8192, true, 1, 6, 2},
+                                   {8, 12, 12, 8192, true, 1, 3, 4},
+                                   {8, 12, 12, 8192, true, 1, 3, 2},
+                                   {2, 12, 12, 32768, false, 0, 0, 1},
+                                   {2, 12, 12, 32768, true, 1, 0, 1},
+                                   {2, 12, 12, 32768, true, 1, 1, 2},
+                                   {2, 12, 12, 32768, true, 1, 2, 1},
+                                   {2, 12, 12, 32768, true, 1, 1, 1}}) {
+    PrintFigure(f, *target);
   }
 }
 

@@ -92,7 +92,7 @@ std::vector<IrCase> ReadIrFile(const std::string& file) {
   return cases;
 }
 
-// A GPU whose library takes no attention at all, or any with 100 MiB of scratch a batch entry.
+// A GPU whose library takes no attention at all, or any with 25 MiB of scratch a query head.
 class TestTarget : public Target {
  public:
   TestTarget(bool attention, int sm) : attention_(attention), sm_(sm) {}
@@ -107,7 +107,7 @@ class TestTarget : public Target {
     return attention_;
   }
   int64_t AttentionWorkspace(const AttentionQuery& query) const override {
-    return query.batch * (int64_t{100} << 20);
+    return query.batch * query.heads * (int64_t{25} << 20);
   }
 
  private:
