@@ -1,84 +1,16 @@
 #include "frontend/dsl/initializer.h"
 
+#include "frontend/dsl/draws.h"
 #include "ir/base/error.h"
-#include "ir/philox.h"
+#include "ir/base/parallel.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <numbers>
-#include <thread>
 
 namespace stator::dsl {
 namespace {
-
-// The random stream of one parameter.
-struct Stream {
-  uint64_t seed, path;
-
-  PhiloxBlock At(uint64_t block, uint32_t attempt) const {
-    // The block index fits 48 bits; its upper part shares a word with the attempt.
-    return Philox(
-        {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32) ^ (attempt << 16),
-         static_cast<uint32_t>(path), static_cast<uint32_t>(path >> 32)},
-        {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  }
-};
-
-// In (0, 1), symmetric about 1/2.
-double Unit(uint32_t word) { return (word + 0.5) * 0x1p-32; }
-
-// Four standard normals by Box and Muller's transform. In f64, so that the results rounded to f32
-// are the same whichever mathematical library computes them, but for exceedingly rare cases.
-std::array<double, 4> Normals(const PhiloxBlock& w) {
-  std::array<double, 4> z;
-  for (int i = 0; i < 4; i += 2) {
-    const double radius = std::sqrt(-2 * std::log(Unit(w[i])));
-    const double angle = 2 * std::numbers::pi * Unit(w[i + 1]);
-    z[i] = radius * std::cos(angle);
-    z[i + 1] = radius * std::sin(angle);
-  }
-  return z;
-}
-
-// Element k from its own blocks: the first of their normals within two standard deviations.
-double TruncatedNormal(const Stream& stream, uint64_t k) {
-  for (uint32_t attempt = 0;; ++attempt) {
-    for (const double z : Normals(stream.At(k, attempt))) {
-      if (std::abs(z) <= 2) return z;
-    }
-  }
-}
-
-void Fill(Initializer::Kind kind, double scale, const Stream& stream, int64_t begin, int64_t end,
-          float* out) {
-  switch (kind) {
-    case Initializer::Kind::kConstant:
-      std::fill(out + begin, out + end, static_cast<float>(scale));
-      return;
-    case Initializer::Kind::kTruncatedNormal:
-      for (int64_t k = begin; k < end; ++k) {
-        out[k] = static_cast<float>(scale * TruncatedNormal(stream, k));
-      }
-      return;
-    case Initializer::Kind::kNormal:
-    case Initializer::Kind::kUniform:
-      for (int64_t k = begin; k < end; k += 4) {  // `begin` is a multiple of 4
-        const PhiloxBlock words = stream.At(k / 4, 0);
-        std::array<double, 4> z;
-        if (kind == Initializer::Kind::kNormal) {
-          z = Normals(words);
-        } else {
-          for (int i = 0; i < 4; ++i) z[i] = 2 * Unit(words[i]) - 1;
-        }
-        for (int64_t i = 0; i < std::min<int64_t>(4, end - k); ++i) {
-          out[k + i] = static_cast<float>(scale * z[i]);
-        }
-      }
-      return;
-  }
-}
 
 double Scale(const Initializer& init, const Type& type) {
   if (init.fan == Initializer::Fan::kNone) return init.value;
@@ -90,6 +22,11 @@ double Scale(const Initializer& init, const Type& type) {
   const bool uniform = init.kind == Initializer::Kind::kUniform;
   const double gain = init.fan == Initializer::Fan::kKaiming ? 2 : 1;  // of relu
   return std::sqrt((uniform ? 3 : 1) * gain / fans);
+}
+
+Law LawOf(Initializer::Kind kind) {
+  if (kind == Initializer::Kind::kUniform) return Law::kUniform;
+  return kind == Initializer::Kind::kNormal ? Law::kNormal : Law::kTruncatedNormal;
 }
 
 [[noreturn]] void Unknown(std::string_view text) {
@@ -132,27 +69,45 @@ Initializer ParseInitializer(std::string_view text) {
   return init;
 }
 
-std::vector<float> Initialize(const std::string& text, const Type& type, uint64_t seed,
-                              const std::string& path) {
-  const Initializer init = ParseInitializer(text);
-  const double scale = Scale(init, type);
-  const Stream stream{seed, HashBytes(path)};
-  const int64_t n = type.NumElements();
-  std::vector<float> out(n);
+Draws::Draws(std::string_view init, const Type& type, uint64_t seed, std::string_view path)
+    : initializer_(ParseInitializer(init)),
+      scale_(Scale(initializer_, type)),
+      seed_(seed),
+      path_(HashBytes(path)) {}
 
-  constexpr int64_t kPerThread = 1 << 16;  // a millisecond and more; a multiple of 4
-  const int64_t threads = std::clamp<int64_t>(
-      n / kPerThread, 1, std::max<int64_t>(1, std::thread::hardware_concurrency()));
-  const int64_t share = (n / threads + 3) / 4 * 4;
-  std::vector<std::jthread> pool;
-  for (int64_t i = 1; i < threads; ++i) {
-    pool.emplace_back([&, i] {
-      Fill(init.kind, scale, stream, std::min(n, i * share), std::min(n, (i + 1) * share),
-           out.data());
-    });
+void Draws::Fill(int64_t begin, std::span<float> out) const {
+  if (initializer_.kind == Initializer::Kind::kConstant) {
+    std::fill(out.begin(), out.end(), static_cast<float>(scale_));
+    return;
   }
-  Fill(init.kind, scale, stream, 0, std::min(n, share), out.data());
-  pool.clear();
+  DrawBatch* const draw = DrawBatches().back();
+  const Law law = LawOf(initializer_.kind);
+  const Stream stream = {seed_, path_};
+  const int64_t end = begin + static_cast<int64_t>(out.size());
+  for (int64_t at = begin; at < end;) {
+    const int64_t batch = at / kDrawBatch, skip = at % kDrawBatch;
+    float* const to = out.data() + (at - begin);
+    const int64_t count = std::min(kDrawBatch - skip, end - at);
+    if (count == kDrawBatch) {
+      draw(law, scale_, stream, batch, to);
+    } else {
+      std::array<float, kDrawBatch> whole;
+      draw(law, scale_, stream, batch, whole.data());
+      std::copy_n(whole.begin() + skip, count, to);
+    }
+    at += count;
+  }
+}
+
+std::vector<float> Initialize(const std::string& init, const Type& type, uint64_t seed,
+                              const std::string& path) {
+  const Draws draws(init, type, seed, path);
+  std::vector<float> out(static_cast<size_t>(type.NumElements()));
+  constexpr size_t kSlice = 1 << 16;
+  ParallelFor((out.size() + kSlice - 1) / kSlice, [&](size_t slice) {
+    const std::span<float> rest = std::span(out).subspan(slice * kSlice);
+    draws.Fill(static_cast<int64_t>(slice * kSlice), rest.first(std::min(kSlice, rest.size())));
+  });
   return out;
 }
 

@@ -12,12 +12,13 @@
 //
 // For a weight [out, in, ...]: fan_in = in * rest, fan_out = out * rest; a vector's fans are its
 // size. An element is a function of (seed, path, its index): neither the order of declaration nor
-// the number of threads matters.
+// the number of threads nor the machine matters.
 #pragma once
 
 #include "ir/type.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,22 @@ struct Initializer {
 // Throws `Error` for anything else than the above.
 Initializer ParseInitializer(std::string_view text);
 
-// Elements in row-major order; the caller rounds them to the type's dtype.
+// The elements of one parameter in row-major order, drawn where they are asked for; the caller
+// rounds them to the type's dtype. Threads may share one.
+class Draws {
+ public:
+  // Throws `Error` as ParseInitializer does.
+  Draws(std::string_view init, const Type& type, uint64_t seed, std::string_view path);
+  // Elements `begin` on.
+  void Fill(int64_t begin, std::span<float> out) const;
+
+ private:
+  Initializer initializer_;
+  double scale_;
+  uint64_t seed_, path_;
+};
+
+// All of them, drawn by as many threads as the machine has.
 std::vector<float> Initialize(const std::string& init, const Type& type, uint64_t seed,
                               const std::string& path);
 

@@ -1,9 +1,13 @@
 #include "frontend/dsl/initializer.h"
 
+#include "frontend/dsl/draws.h"
 #include "tests/frontend/dsl/dsl_support.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
+#include <numbers>
 
 namespace stator::dsl {
 namespace {
@@ -96,6 +100,88 @@ TEST(Initializer, an_element_depends_on_seed_path_and_index_alone) {
   EXPECT_NE(few, Initialize("normal(1)", {kF32, {1000}}, 2, "w"));
   EXPECT_NE(few, Initialize("normal(1)", {kF32, {1000}}, 1, "v"));
   EXPECT_NE(few, Initialize("normal(1)", {kF32, {1000}}, uint64_t{1} << 32, "w"));
+}
+
+TEST(Initializer, a_part_is_drawn_as_in_the_whole) {
+  for (const char* init : {"normal(0.1)", "truncated_normal(0.1)", "uniform(0.1)", "constant(3)"}) {
+    const Type type = {kF32, {10, 100}};
+    const std::vector<float> whole = Initialize(init, type, 1, "w");
+    const Draws draws(init, type, 1, "w");
+    for (const int64_t begin : {0, 3, 256, 700}) {
+      std::vector<float> part(300);
+      draws.Fill(begin, part);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + begin)) << init << begin;
+    }
+  }
+}
+
+double Unit(uint32_t word) { return (word + 0.5) * 0x1p-32; }
+
+// As Normals of draws.cc, by the mathematical library.
+std::array<double, 4> LibraryNormals(const PhiloxBlock& w) {
+  std::array<double, 4> z;
+  for (int i = 0; i < 4; i += 2) {
+    const double radius = std::sqrt(-2 * std::log(Unit(w[i])));
+    const double angle = 2 * std::numbers::pi * Unit(w[i + 1]);
+    z[i] = radius * std::cos(angle), z[i + 1] = radius * std::sin(angle);
+  }
+  return z;
+}
+
+// An f32 differs where the f64 is within its error of the middle between two: some 1e-8 of them.
+TEST(Draws, normals_are_those_of_the_mathematical_library) {
+  const Stream stream{1337, 7};
+  constexpr int64_t kBatches = 40'000;  // 1e7 elements
+  std::array<float, kDrawBatch> drawn;
+  int64_t differ = 0;
+  for (int64_t batch = 0; batch < kBatches; ++batch) {
+    DrawBatches().back()(Law::kNormal, 0.02, stream, batch, drawn.data());
+    for (int64_t i = 0; i < kDrawBatch; i += 4) {
+      const auto z =
+          LibraryNormals(stream.At(static_cast<uint64_t>((batch * kDrawBatch + i) / 4), 0));
+      for (int j = 0; j < 4; ++j) {
+        const auto expected = static_cast<float>(0.02 * z[j]);
+        if (drawn[i + j] == expected) continue;
+        ++differ;
+        EXPECT_EQ(drawn[i + j], std::nextafter(expected, drawn[i + j]));
+      }
+    }
+  }
+  EXPECT_LE(differ, 2);
+}
+
+TEST(Draws, truncated_normals_are_the_first_within_two) {
+  const Stream stream{1337, 7};
+  std::array<float, kDrawBatch> drawn;
+  for (int64_t batch = 0; batch < 2000; ++batch) {
+    DrawBatches().back()(Law::kTruncatedNormal, 0.5, stream, batch, drawn.data());
+    for (int64_t i = 0; i < kDrawBatch; ++i) {
+      double first = 3;
+      for (uint32_t attempt = 0; std::abs(first) > 2; ++attempt) {
+        for (const double z :
+             LibraryNormals(stream.At(static_cast<uint64_t>(batch * kDrawBatch + i), attempt))) {
+          if (std::abs(first) > 2) first = z;
+        }
+      }
+      ASSERT_FLOAT_EQ(drawn[i], static_cast<float>(0.5 * first)) << batch << " " << i;
+    }
+  }
+}
+
+// Runs begin alike whatever instructions the machine has.
+TEST(Draws, every_width_of_vectors_gives_the_same_bits) {
+  for (const Law law : {Law::kUniform, Law::kNormal, Law::kTruncatedNormal}) {
+    for (DrawBatch* const draw : DrawBatches()) {
+      for (int64_t batch = 0; batch < 4000; ++batch) {
+        // Also past 2^32 blocks.
+        const int64_t at = batch % 2 == 0 ? batch : (int64_t{1} << 38) / kDrawBatch + batch - 2000;
+        std::array<float, kDrawBatch> expected, drawn;
+        DrawBatches().front()(law, 0.02, {3, 5}, at, expected.data());
+        draw(law, 0.02, {3, 5}, at, drawn.data());
+        ASSERT_EQ(std::memcmp(drawn.data(), expected.data(), sizeof drawn), 0) << at;
+      }
+    }
+  }
 }
 
 TEST(Initializer, parameters_are_not_correlated) {
