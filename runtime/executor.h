@@ -51,6 +51,9 @@ struct MemoryReport {
 
 using Bytes = std::span<const char>;
 using OutputMap = std::map<std::string, std::vector<char>>;
+// Makes a state's dense bytes from `offset` on: whole elements, aligned as such. Called from
+// several threads at once.
+using StateSource = std::function<void(int64_t offset, std::span<char> out)>;
 
 class Executor {
  public:
@@ -58,9 +61,13 @@ class Executor {
 
   virtual const Plan& plan() const = 0;
 
-  // Dense bytes of one state entry. Throws `Error` for an unknown name or a wrong size. Both wait
+  // Dense bytes of one state entry. Throws `Error` for an unknown name or a wrong size. All wait
   // for everything enqueued before.
   virtual void WriteState(const std::string& name, Bytes bytes) = 0;
+  // As WriteState, of bytes made where they are needed, in pieces: none is copied in memory without
+  // need, and the next ones are made while those before are on their way to a GPU. What `source`
+  // throws is thrown on and leaves the state half written.
+  virtual void FillState(const std::string& name, const StateSource& source) = 0;
   virtual std::vector<char> ReadState(const std::string& name) = 0;
 
   // Checks inputs (names, sizes, ids in range) and enqueues upload, program and the download of its

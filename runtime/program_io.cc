@@ -4,7 +4,9 @@
 #include "ir/base/parallel.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <functional>
 
 namespace stator {
 namespace {
@@ -23,8 +25,8 @@ const PlanInput* FindInput(const Program& program, const std::string& name) {
   return nullptr;
 }
 
-constexpr int64_t kPiece = int64_t{1} << 22;  // elements that are split before they are written
-constexpr int64_t kSlice = int64_t{1} << 18;  // elements of a thread's turn
+constexpr int64_t kSlice = int64_t{1} << 16;  // elements of a thread's turn
+constexpr int64_t kChunk = int64_t{1} << 14;  // f32s that are split at once, on the stack
 
 // Calls `work` with the ends of slices of `count` elements, in threads.
 void ForSlices(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work) {
@@ -32,6 +34,18 @@ void ForSlices(int64_t count, const std::function<void(int64_t begin, int64_t en
     const int64_t begin = static_cast<int64_t>(slice) * kSlice;
     work(begin, std::min(count, begin + kSlice));
   });
+}
+
+// f32s [first, first + count) of `source`, in halves.
+void MakeHalves(const StateSource& source, int64_t first, int64_t count, char* high, char* low) {
+  std::array<float, kChunk> values;
+  source(4 * first,
+         std::span(reinterpret_cast<char*>(values.data()), static_cast<size_t>(4 * count)));
+  for (int64_t i = 0; i < count; ++i) {
+    const uint16_t halves[2] = {HighHalf(values[i]), LowHalf(values[i])};
+    std::memcpy(high + 2 * i, &halves[0], 2);
+    std::memcpy(low + 2 * i, &halves[1], 2);
+  }
 }
 
 Dims PositionOf(int64_t k, const Dims& shape) {
@@ -114,24 +128,25 @@ void CheckStateSize(const StateEntry& state, size_t size) {
        state.type.ToString(), " takes ", state.type.Bytes());
 }
 
-void WriteHalves(const StateEntry& state, Bytes dense,
-                 const std::function<void(int64_t, Bytes)>& write) {
-  std::vector<uint16_t> high(std::min(kPiece, state.type.NumElements())), low(high.size());
-  for (int64_t first = 0; first < state.type.NumElements(); first += kPiece) {
-    const int64_t count = std::min(kPiece, state.type.NumElements() - first);
-    ForSlices(count, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        float v;
-        std::memcpy(&v, dense.data() + 4 * (first + i), 4);
-        high[i] = HighHalf(v), low[i] = LowHalf(v);
+StateSource SourceOf(Bytes bytes) {
+  return [bytes](int64_t offset, std::span<char> out) {
+    std::memcpy(out.data(), bytes.data() + offset, out.size());
+  };
+}
+
+void MakeElements(const StateEntry& state, const StateSource& source, int64_t first, int64_t count,
+                  char* to, char* low) {
+  const int64_t width = ByteWidth(state.type.dtype);
+  ForSlices(count, [&](int64_t begin, int64_t end) {
+    if (state.halves) {
+      for (int64_t at = begin; at < end; at += kChunk) {
+        MakeHalves(source, first + at, std::min(kChunk, end - at), to + 2 * at, low + 2 * at);
       }
-    });
-    const auto bytes = [&](const std::vector<uint16_t>& half) {
-      return Bytes(reinterpret_cast<const char*>(half.data()), static_cast<size_t>(2 * count));
-    };
-    write(2 * first, bytes(high));
-    write(state.LowHalves() + 2 * first, bytes(low));
-  }
+    } else {
+      source(width * (first + begin),
+             std::span(to + width * begin, static_cast<size_t>(width * (end - begin))));
+    }
+  });
 }
 
 std::vector<char> JoinHalves(const StateEntry& state, Bytes stored) {

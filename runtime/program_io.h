@@ -4,7 +4,6 @@
 #include "codegen/plan.h"
 #include "runtime/executor.h"
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,10 +20,12 @@ void CheckInputs(const Program& program, const std::map<std::string, Bytes>& inp
 // Throws `Error` unless `size` is that of `state`.
 void CheckStateSize(const StateEntry& state, size_t size);
 
-// Of a state that is kept in halves: gives `write` what memory is to have of the dense f32s, with
-// offsets in the state, a few MiB at a time.
-void WriteHalves(const StateEntry& state, Bytes dense,
-                 const std::function<void(int64_t offset, Bytes bytes)>& write);
+// Of `bytes`, which outlive it.
+StateSource SourceOf(Bytes bytes);
+// Makes elements [first, first + count) of `state`, in threads: at `to` as memory is to have them,
+// or of a state that is kept in halves the high halves at `to` and the low ones at `low`.
+void MakeElements(const StateEntry& state, const StateSource& source, int64_t first, int64_t count,
+                  char* to, char* low);
 // The dense f32s of what memory has.
 std::vector<char> JoinHalves(const StateEntry& state, Bytes stored);
 

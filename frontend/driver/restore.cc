@@ -5,6 +5,8 @@
 #include "ir/base/error.h"
 #include "ir/training.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 
@@ -56,11 +58,23 @@ void Store(DType dtype, float v, char* out) {
   }
 }
 
-std::vector<char> RoundTo(DType dtype, const std::vector<float>& values) {
-  const size_t width = ByteWidth(dtype);
-  std::vector<char> bytes(values.size() * width);
-  for (size_t i = 0; i < values.size(); ++i) Store(dtype, values[i], &bytes[i * width]);
-  return bytes;
+// The elements of a state of type `type`, from `draws`, which outlive it.
+StateSource Drawn(const Type& type, const dsl::Draws& draws) {
+  if (type.dtype == DType::kF32) {
+    return [&draws](int64_t offset, std::span<char> out) {
+      draws.Fill(offset / 4, std::span(reinterpret_cast<float*>(out.data()), out.size() / 4));
+    };
+  }
+  return [&draws, dtype = type.dtype](int64_t offset, std::span<char> out) {
+    const size_t width = ByteWidth(dtype), count = out.size() / width;
+    std::array<float, 1024> values;
+    for (size_t first = 0; first < count; first += values.size()) {
+      const size_t n = std::min(values.size(), count - first);
+      draws.Fill(offset / static_cast<int64_t>(width) + static_cast<int64_t>(first),
+                 std::span(values.data(), n));
+      for (size_t i = 0; i < n; ++i) Store(dtype, values[i], &out[(first + i) * width]);
+    }
+  };
 }
 
 }  // namespace
@@ -82,7 +96,11 @@ void RestoreCheckpoint(Executor& executor, const std::string& directory, Restore
   CheckNothingLeft(plan, model);
   if (everything) CheckNothingLeft(plan, rest);
   for (const StateEntry& s : plan.states) {
-    if (wanted(s)) executor.WriteState(s.name, file_of(s).Read(Lookup(file_of(s), s)));
+    if (!wanted(s)) continue;
+    const SafetensorsFile& file = file_of(s);
+    const TensorInfo& tensor = Lookup(file, s);
+    executor.FillState(
+        s.name, [&](int64_t offset, std::span<char> out) { file.Read(tensor, offset, out); });
   }
   RebuildDerivedStates(executor);
 }
@@ -91,13 +109,8 @@ void InitializeStates(Executor& executor, uint64_t seed) {
   for (const StateEntry& s : executor.plan().states) {
     // An executor starts with every state zero.
     if (s.derived || s.init.empty() || s.init == "zeros") continue;
-    const std::vector<float> values = dsl::Initialize(s.init, s.type, seed, s.name);
-    if (s.type.dtype == DType::kF32) {
-      executor.WriteState(s.name, Bytes(reinterpret_cast<const char*>(values.data()),
-                                        values.size() * sizeof(float)));
-    } else {
-      executor.WriteState(s.name, RoundTo(s.type.dtype, values));
-    }
+    const dsl::Draws draws(s.init, s.type, seed, s.name);
+    executor.FillState(s.name, Drawn(s.type, draws));
   }
   const StateEntry* key = executor.plan().FindState(training::kSeed);
   if (key) {

@@ -143,8 +143,12 @@ const TensorInfo* SafetensorsFile::Find(std::string_view name) const {
 
 std::vector<char> SafetensorsFile::Read(const TensorInfo& tensor) const {
   std::vector<char> bytes(tensor.type.Bytes());
-  file_.Read(tensor.offset, bytes);
+  Read(tensor, 0, bytes);
   return bytes;
+}
+
+void SafetensorsFile::Read(const TensorInfo& tensor, int64_t offset, std::span<char> out) const {
+  file_.Read(tensor.offset + offset, out);
 }
 
 void WriteSafetensors(const std::string& path, const std::vector<TensorToWrite>& tensors,

@@ -30,6 +30,8 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // by offset
   const TensorInfo* Find(std::string_view name) const;                 // null when absent
   std::vector<char> Read(const TensorInfo& tensor) const;
+  // The bytes of `tensor` from `offset` on. Threads may read at once.
+  void Read(const TensorInfo& tensor, int64_t offset, std::span<char> out) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:

@@ -69,11 +69,13 @@ class CpuExecutor : public Executor {
   void WriteState(const std::string& name, Bytes bytes) override {
     const StateEntry& state = RequireState(plan_, name);
     CheckStateSize(state, bytes.size());
-    if (bytes.empty()) return;
-    const auto write = [&](int64_t offset, Bytes part) {
-      std::memcpy(memory_.state().data() + state.offset + offset, part.data(), part.size());
-    };
-    state.halves ? WriteHalves(state, bytes, write) : write(0, bytes);
+    FillState(name, SourceOf(bytes));
+  }
+
+  void FillState(const std::string& name, const StateSource& source) override {
+    const StateEntry& state = RequireState(plan_, name);
+    char* const at = memory_.state().data() + state.offset;
+    MakeElements(state, source, 0, state.type.NumElements(), at, at + state.LowHalves());
   }
 
   std::vector<char> ReadState(const std::string& name) override {

@@ -13,6 +13,8 @@
 namespace stator {
 namespace {
 
+constexpr int64_t kStagingBytes = int64_t{16} << 20;  // a multiple of every dtype's width
+
 int StreamCount(const Plan& plan) {
   int last = 0;
   for (const Program& program : plan.programs) {
@@ -141,16 +143,49 @@ ProgramRunner& CudaExecutor::Find(const std::string& program) {
 }
 
 void CudaExecutor::WriteState(const std::string& name, Bytes bytes) {
+  CheckStateSize(RequireState(plan_, name), bytes.size());
+  FillState(name, SourceOf(bytes));
+}
+
+CudaExecutor::Staging& CudaExecutor::FreeStaging(int turn) {
+  Staging& staging = staging_[static_cast<size_t>(turn % 2)];
+  if (staging.block.data() == nullptr) {
+    int64_t largest = 0;
+    for (const StateEntry& s : plan_.states) largest = std::max(largest, s.type.Bytes());
+    staging.sent = MakeEvent();
+    staging.block = PinnedMemory(std::min(largest, kStagingBytes), "states");
+  }
+  CheckCuda(cudaEventSynchronize(staging.sent.get()), "write states");
+  return staging;
+}
+
+void CudaExecutor::FillState(const std::string& name, const StateSource& source) {
   const StateEntry& entry = RequireState(plan_, name);
-  CheckStateSize(entry, bytes.size());
   Synchronize();
-  if (bytes.empty()) return;
-  const auto write = [&](int64_t offset, Bytes part) {
-    CheckCuda(cudaMemcpy(state_.data() + entry.offset + offset, part.data(), part.size(),
-                         cudaMemcpyHostToDevice),
-              "write state " + name);
+  const int64_t width = ByteWidth(entry.type.dtype), elements = entry.type.NumElements();
+  const int64_t piece = kStagingBytes / width;
+  const auto send = [&](int64_t offset, const char* from, int64_t bytes) {
+    CheckCuda(
+        cudaMemcpyAsync(state_.data() + entry.offset + offset, from, static_cast<size_t>(bytes),
+                        cudaMemcpyHostToDevice, copy_stream_.get()),
+        "write state " + name);
   };
-  entry.halves ? WriteHalves(entry, bytes, write) : write(0, bytes);
+  int turn = 0;
+  for (int64_t first = 0; first < elements; first += piece) {
+    const int64_t count = std::min(piece, elements - first);
+    Staging& staging = FreeStaging(turn++);
+    char* const block = staging.block.data();
+    char* const low = block + 2 * count;
+    MakeElements(entry, source, first, count, block, low);
+    if (entry.halves) {
+      send(2 * first, block, 2 * count);
+      send(entry.LowHalves() + 2 * first, low, 2 * count);
+    } else {
+      send(width * first, block, width * count);
+    }
+    CheckCuda(cudaEventRecord(staging.sent.get(), copy_stream_.get()), "write state " + name);
+  }
+  CheckCuda(cudaStreamSynchronize(copy_stream_.get()), "write state " + name);
 }
 
 std::vector<char> CudaExecutor::ReadState(const std::string& name) {

@@ -23,6 +23,7 @@ class CudaExecutor : public Executor {
 
   const Plan& plan() const override { return plan_; }
   void WriteState(const std::string& name, Bytes bytes) override;
+  void FillState(const std::string& name, const StateSource& source) override;
   std::vector<char> ReadState(const std::string& name) override;
   int64_t Enqueue(const std::string& program, const std::map<std::string, Bytes>& inputs) override;
   OutputMap Wait(int64_t ticket) override;
@@ -53,9 +54,18 @@ class CudaExecutor : public Executor {
     CudaEvent arrived, consumed;
   };
 
+  // A piece of a state, on its way to the device until `sent`. Two of them, so that one piece is
+  // made while the other is sent.
+  struct Staging {
+    PinnedMemory block;
+    CudaEvent sent;
+  };
+
   void Allocate();
   void BuildPrograms(const ExecutorOptions& options, const MatMulOptions& matmul);
   void ZeroSpaces();
+  // One whose piece has been sent. Allocated at its first use.
+  Staging& FreeStaging(int turn);
   ProgramRunner& Find(const std::string& program);
   // For runs that the host waits for: puts the inputs where the program reads them.
   void PlaceInputs(const Program& program, const std::map<std::string, Bytes>& inputs);
@@ -81,6 +91,7 @@ class CudaExecutor : public Executor {
   std::map<std::string, std::unique_ptr<ProgramRunner>> runners_;
   std::array<Slot, kMaxInFlight> slots_;
   std::array<Upload, 2> uploads_;
+  std::array<Staging, 2> staging_;
   int64_t next_ticket_ = 0;
   MemoryReport memory_;
 };

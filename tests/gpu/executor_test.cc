@@ -128,6 +128,30 @@ TEST(CudaExecutor, reads_and_writes_state) {
   EXPECT_THROW(executor->ReadState("nothing"), Error);
 }
 
+// Several pieces are on their way, by turns through the same two blocks.
+TEST(CudaExecutor, states_of_many_pieces_arrive_whole) {
+  STATOR_NEEDS_GPU();
+  constexpr int64_t kMany = 13'000'064;  // 50 MiB of f32
+  const auto plan = StreamPlan();
+  plan->State("dense", DType::kF32, {kMany});
+  plan->State("split", DType::kF32, {kMany});
+  Plan finished = plan->Finish();
+  for (StateEntry& s : finished.states) s.halves = s.name == "split";
+  const auto executor = MakeCudaExecutor(finished, Options());
+  const auto bytes = ToBytes(DType::kF32, Random(DType::kF32, kMany, 9));
+  const auto other = ToBytes(DType::kF32, Random(DType::kF32, kMany, 10));
+  executor->WriteState("dense", bytes);
+  executor->WriteState("split", other);
+  EXPECT_TRUE(executor->ReadState("dense") == bytes);
+  EXPECT_TRUE(executor->ReadState("split") == other);
+  const auto broken = [](int64_t offset, std::span<char>) {
+    if (offset > 20'000'000) Fail(ErrorCode::kIo, "the file ends");
+  };
+  EXPECT_THROW(executor->FillState("split", broken), Error);
+  executor->WriteState("split", bytes);
+  EXPECT_TRUE(executor->ReadState("split") == bytes);
+}
+
 TEST(CudaExecutor, visits_steps_one_by_one) {
   STATOR_NEEDS_GPU();
   const auto plan = StreamPlan();

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -51,6 +52,8 @@ TEST(CpuExecutor, state_lives_between_runs) {
   const std::vector<char> bytes = x.ToBytes();
   executor->WriteState("w", bytes);
   EXPECT_EQ(executor->ReadState("w"), bytes);
+  executor->FillState("w", [](int64_t, std::span<char> out) { std::ranges::fill(out, 7); });
+  EXPECT_EQ(executor->ReadState("w"), std::vector<char>(4000, 7));
 }
 
 TEST(CpuExecutor, wrong_names_and_sizes_are_named) {

@@ -1,6 +1,8 @@
 #include "frontend/driver/checkpoint.h"
 
 #include "frontend/driver/file.h"
+#include "frontend/dsl/initializer.h"
+#include "ir/tensor.h"
 #include "tests/frontend/driver/driver_support.h"
 #include "tests/frontend/driver/fake_executor.h"
 
@@ -203,6 +205,20 @@ TEST(InitializeStates, depends_on_seed_and_name) {
   EXPECT_NE(make(1)[0], make(2)[0]);
   EXPECT_NE(make(1)[0], make(1)[1]);
   EXPECT_EQ(make(1)[2], std::vector<char>(32));
+}
+
+TEST(InitializeStates, rounds_what_is_drawn_to_the_dtype) {
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
+    std::vector<StateEntry> states = {F32State("w", 2345, "parameter")};
+    states[0].type.dtype = dtype;
+    states[0].init = "normal(0.02)";
+    FakeExecutor executor(states);
+    InitializeStates(executor, 1);
+    Tensor expected(states[0].type);
+    const std::vector<float> drawn = dsl::Initialize("normal(0.02)", states[0].type, 1, "w");
+    for (size_t i = 0; i < drawn.size(); ++i) expected.Set(static_cast<int64_t>(i), drawn[i]);
+    EXPECT_EQ(executor.ReadState("w"), expected.ToBytes()) << Name(dtype);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "ir/base/error.h"
 #include "runtime/executor.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -28,6 +29,15 @@ class FakeExecutor : public Executor {
     STATOR_CHECK(memory_.at(name).size() == bytes.size(), name);
     memory_[name].assign(bytes.begin(), bytes.end());
     ++writes;
+  }
+  void FillState(const std::string& name, const StateSource& source) override {
+    std::vector<char> bytes(memory_.at(name).size());
+    const size_t piece = 1000 * static_cast<size_t>(ByteWidth(plan_.FindState(name)->type.dtype));
+    for (size_t at = 0; at < bytes.size(); at += piece) {
+      source(static_cast<int64_t>(at),
+             std::span(bytes).subspan(at, std::min(piece, bytes.size() - at)));
+    }
+    WriteState(name, bytes);
   }
   std::vector<char> ReadState(const std::string& name) override {
     if (name == fails_at) Fail(ErrorCode::kIo, "no space left on device");
