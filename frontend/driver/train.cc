@@ -93,7 +93,9 @@ TrainResult TrainingRun::Run() {
   const double start = Now();
   trainer_ = std::make_unique<Trainer>(MakeExecutor(plan, MakeExecutorOptions(config_, device_)));
   PrintHeader(planned, Now() - start);
+  const double loaded = Now();
   StartStates(trainer_->executor(), config_, data_.bytes);
+  report_->Header("states", Format("filled in %.2f s", Now() - loaded));
   if (config_.resume) {
     report_->Header("resumed", StrCat(checkpoint, ", after ", result_.iteration, " updates"));
     if (result_.iteration >= config_.max_iters) {
