@@ -36,6 +36,7 @@ class Builder {
   Value Sub(Value a, Value b) { return Elementwise("sub", {a, b}); }
   Value Mul(Value a, Value b) { return Elementwise("mul", {a, b}); }
   Value Div(Value a, Value b) { return Elementwise("div", {a, b}); }
+  Value Fma(Value a, Value b, Value c) { return Elementwise("fma", {a, b, c}); }  // a * b + c
   Value Max2(Value a, Value b) { return Elementwise("maximum", {a, b}); }
   Value Min2(Value a, Value b) { return Elementwise("minimum", {a, b}); }
   Value Pow(Value a, Value b) { return Elementwise("pow", {a, b}); }
@@ -43,6 +44,8 @@ class Builder {
   Value Sub(Value a, double b) { return Sub(a, Constant(b, a.dtype())); }
   Value Mul(Value a, double b) { return Mul(a, Constant(b, a.dtype())); }
   Value Div(Value a, double b) { return Div(a, Constant(b, a.dtype())); }
+  Value Fma(Value a, Value b, double c) { return Fma(a, b, Constant(c, a.dtype())); }
+  Value Fma(Value a, double b, double c) { return Fma(a, Constant(b, a.dtype()), c); }
   Value RSub(double a, Value b) { return Sub(Constant(a, b.dtype()), b); }
   Value Neg(Value a) { return Elementwise("neg", {a}); }
   Value Exp(Value a) { return Elementwise("exp", {a}); }
