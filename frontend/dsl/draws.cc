@@ -20,56 +20,48 @@ constexpr uint64_t kTwo52 = 0x4330000000000000;  // the bits of 2^52
 // Exact below 2^52; vector instructions before AVX-512 convert no 64-bit integers.
 STATOR_INLINE double ToDouble(uint64_t x) { return std::bit_cast<double>(x | kTwo52) - 0x1p52; }
 
-// log(x * 2^-32) for x in [1/2, 2^32), within 1 ulp: the method and the polynomial of fdlibm's
-// e_log.c. x = 2^k * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and
-// log(1 + f) = f - f^2/2 + s * (f^2/2 + R(s^2)) with s = f / (2 + f).
+// The sum of a power series, its last coefficient first.
+template <typename... Rest>
+STATOR_INLINE double Series(double z, double last, Rest... rest) {
+  double sum = last;
+  ((sum = sum * z + rest), ...);
+  return sum;
+}
+
+// log(x 2^-32) for x in [1/2, 2^32), within 2 ulp. x = 2^k (1 + f), 1 + f in [sqrt(1/2), sqrt(2)),
+// and log(1 + f) = 2 artanh(s) with s = f / (2 + f), whose series leaves out less than 2^-60.
 STATOR_INLINE double LogOfUnit(double x) {
-  constexpr uint64_t kRootHalf = 0x3fe6a09e00000000, kOne = 0x3ff0000000000000;
-  constexpr uint64_t kMantissa = 0x000fffffffffffff;
+  constexpr uint64_t kOne = std::bit_cast<uint64_t>(1.0);
+  constexpr uint64_t kRootHalf = std::bit_cast<uint64_t>(std::numbers::sqrt2 / 2);
+  constexpr uint64_t kMantissa = (uint64_t{1} << 52) - 1;
   const uint64_t bits = std::bit_cast<uint64_t>(x) + (kOne - kRootHalf);
-  const double k = std::bit_cast<double>((bits >> 52) | kTwo52) - (0x1p52 + 1023 + 32);
+  const double k = ToDouble(bits >> 52) - (1023 + 32);
   const double f = std::bit_cast<double>((bits & kMantissa) + kRootHalf) - 1;
-  const double s = f / (2 + f), z = s * s, w = z * z;
-  const double odd = z * (6.666666666666735130e-01 +
-                          w * (2.857142874366239149e-01 +
-                               w * (1.818357216161805012e-01 + w * 1.479819860510658591e-01)));
-  const double even = w * (3.999999999940941908e-01 +
-                           w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01));
-  const double half = 0.5 * f * f;
-  constexpr double kLn2High = 6.93147180369123816490e-01, kLn2Low = 1.90821492927058770002e-10;
-  return k * kLn2High - ((half - (s * (half + (even + odd)) + k * kLn2Low)) - f);
+  const double s = f / (2 + f), z = s * s;
+  const double rest = Series(z, 1. / 21, 1. / 19, 1. / 17, 1. / 15, 1. / 13, 1. / 11, 1. / 9,
+                             1. / 7, 1. / 5, 1. / 3);
+  return k * std::numbers::ln2 + (2 * s + 2 * s * z * rest);
 }
 
 struct SineCosine {
   double sine, cosine;
 };
 
-// Of the angle 2 pi (word + 1/2) 2^-32, rounded to f64, within 2 ulp of the angle's: the method and
-// polynomials of fdlibm's k_sin.c and k_cos.c on [-pi/4, pi/4].
+// Of (word + 1/2) 2^-32 turns, within 2 ulp: the angle beyond the nearest quarter turn is at most
+// pi/4, where the series leave out less than 2^-53.
 STATOR_INLINE SineCosine SineCosineOf(uint32_t word) {
-  const double angle = 2 * std::numbers::pi * ((ToDouble(word) + 0.5) * 0x1p-32);
-  const uint64_t quarter = (uint64_t{word} + (1u << 29)) >> 30;  // the nearest quarter turn, 0..4
-  const double n = ToDouble(quarter);
-  constexpr double kHalfPiHigh = 1.57079632673412561417e+00;  // 33 bits: n * kHalfPiHigh is exact
-  constexpr double kHalfPiLow = 6.07710050650619224932e-11;
-  const double x = (angle - n * kHalfPiHigh) - n * kHalfPiLow;
-  const double z = x * x, w = z * z;
-
-  const double s = 8.33333333332248946124e-03 +
-                   z * (-1.98412698298579493134e-04 + z * 2.75573137070700676789e-06) +
-                   z * w * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10);
-  const double sine = x + z * x * (-1.66666666666666324348e-01 + z * s);
-  const double c = z * (4.16666666666666019037e-02 +
-                        z * (-1.38888888888741095749e-03 + z * 2.48015872894767294178e-05)) +
-                   w * w *
-                       (-2.75573143513906633035e-07 +
-                        z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11));
-  const double half = 0.5 * z, one = 1 - half;
-  const double cosine = one + (((1 - one) - half) + z * c);
-
-  // Odd quarters swap the two; signs by quarter.
+  const uint64_t quarter = (uint64_t{word} + (1u << 29)) >> 30;             // 0..4
+  const double beyond = ToDouble(word) + 0.5 - 0x1p30 * ToDouble(quarter);  // exact
+  const double x = beyond * (2 * std::numbers::pi * 0x1p-32), z = x * x;
+  const double sine = x + x * z *
+                              Series(z, -1. / 1307674368000, 1. / 6227020800, -1. / 39916800,
+                                     1. / 362880, -1. / 5040, 1. / 120, -1. / 6);
+  const double cosine = 1 + z * Series(z, 1. / 20922789888000, -1. / 87178291200, 1. / 479001600,
+                                       -1. / 3628800, 1. / 40320, -1. / 720, 1. / 24, -1. / 2);
   const uint64_t sine_bits = std::bit_cast<uint64_t>(sine);
   const uint64_t cosine_bits = std::bit_cast<uint64_t>(cosine);
+
+  // Odd quarters swap the two; signs by quarter.
   const uint64_t swap = (sine_bits ^ cosine_bits) & (0 - (quarter & 1));
   return {std::bit_cast<double>(sine_bits ^ swap ^ ((quarter & 2) << 62)),
           std::bit_cast<double>(cosine_bits ^ swap ^ (((quarter + 1) & 2) << 62))};
