@@ -80,6 +80,12 @@ std::string FoldType(const Node& fold);
 
 EmittedKernel EmitCpp(const RegionParts& parts);
 EmittedKernel EmitCuda(const RegionParts& parts, const CudaLimits& limits);
+// EmitCuda's, by kind of space: elements; rows, folded along columns too or not; columns.
+EmittedKernel EmitPointwise(const RegionParts& parts);
+EmittedKernel EmitRows(const RegionParts& parts);
+EmittedKernel EmitColumns(const RegionParts& parts);
+// Of rows that are folded along columns too; nothing where a ring of rows does not fit.
+std::optional<EmittedKernel> EmitRing(const RegionParts& parts, const CudaLimits& limits);
 // Of long rows whose folds follow no tree; nothing where the region or the device is not made for
 // it.
 std::optional<EmittedKernel> EmitLongRows(const RegionParts& parts, const CudaLimits& limits);

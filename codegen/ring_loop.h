@@ -1,4 +1,4 @@
-// The loop over rows that come to shared memory ahead, in a ring of places (emit_cuda.cc).
+// The loop over rows that come to shared memory ahead, in a ring of places (emit_ring.cc).
 #pragma once
 
 #include <cstdint>
