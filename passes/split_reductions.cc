@@ -31,13 +31,14 @@ const char* KindName(ReduceKind kind) {
   return "";
 }
 
-// All levels of one run seen as [outer, n, inner].
-Value FoldRun(Builder& b, Value x, int64_t outer, int64_t n, int64_t inner, const char* kind) {
-  x = b.Reshape(x, {outer, n, inner});
+// All levels of one run.
+Value FoldRun(Builder& b, Value x, const ReducedRun& run, const char* kind) {
+  x = b.Reshape(x, {run.outer, run.n, run.inner});
   // A run of size 1 still widens to the accumulator, so at least one fold is made.
   do {
     const int64_t length = x.shape()[1];
-    const int64_t chunk = inner == 1 ? std::min(RowBlock(outer), length) : ColumnChunk(length);
+    const int64_t chunk =
+        run.inner == 1 ? std::min(RowBlock(run.outer), length) : ColumnChunk(length);
     x = b.Create1("fold", {x}, {{"kind", std::string(kind)}, {"chunk", chunk}});
   } while (x.shape()[1] > 1);
   return x;
@@ -54,25 +55,8 @@ void SplitNode(Graph& graph, Node* node) {
   if (type.NumElements() == 0) {
     result = b.Constant(ReduceIdentity(kind, type.dtype), type.dtype, node->type().shape);
   } else {
-    std::vector<bool> reduced(type.rank(), false);
-    for (const int64_t axis : node->view().Ints("axes")) {
-      reduced[NormalizeAxis(axis, type.rank(), "split-reductions")] = true;
-    }
-    Dims shape = type.shape;
-    // Innermost run first; axes of size 1 join whichever run they touch.
-    for (int end = type.rank() - 1; end >= 0;) {
-      if (!reduced[end] || shape[end] == 1) {
-        --end;
-        continue;
-      }
-      int begin = end;
-      while (begin > 0 && (reduced[begin - 1] || shape[begin - 1] == 1)) --begin;
-      int64_t outer = 1, n = 1, inner = 1;
-      for (int k = 0; k < begin; ++k) outer *= shape[k];
-      for (int k = begin; k <= end; ++k) n *= shape[k], shape[k] = 1;
-      for (int k = end + 1; k < type.rank(); ++k) inner *= shape[k];
-      x = FoldRun(b, x, outer, n, inner, KindName(kind));
-      end = begin - 1;
+    for (const ReducedRun& run : ReducedRuns(type.shape, node->view().Ints("axes"))) {
+      x = FoldRun(b, x, run, KindName(kind));
     }
     result = b.Cast(b.Reshape(x, node->type().shape), node->type().dtype);
   }

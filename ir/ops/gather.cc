@@ -101,6 +101,14 @@ void SegmentSumReference(const OpView& op, Operands in, Results out) {
   }
 }
 
+std::vector<OperandDef> DataAndIndices() {
+  return {{"data"},
+          {.name = "indices",
+           .types = TypeSet::kIndex,
+           .domain = Domain::kIndex,
+           .limit_axis_attr = "axis"}};
+}
+
 }  // namespace
 
 void AddGatherOps(OpRegistry& ops) {
@@ -109,11 +117,7 @@ void AddGatherOps(OpRegistry& ops) {
   ops.Add({
       .name = "gather",
       .op_class = OpClass::kGather,
-      .operands = {{"data"},
-                   {.name = "indices",
-                    .types = TypeSet::kIndex,
-                    .domain = Domain::kIndex,
-                    .limit_axis_attr = "axis"}},
+      .operands = DataAndIndices(),
       .attrs = {{"axis", int64_t{0}}},
       .infer = InferGather,
       .grad = GatherGrad,
@@ -127,11 +131,7 @@ void AddGatherOps(OpRegistry& ops) {
   ops.Add({
       .name = "take_along",
       .op_class = OpClass::kGather,
-      .operands = {{"data"},
-                   {.name = "indices",
-                    .types = TypeSet::kIndex,
-                    .domain = Domain::kIndex,
-                    .limit_axis_attr = "axis"}},
+      .operands = DataAndIndices(),
       .attrs = {{"axis", int64_t{-1}}},
       .infer = InferTakeAlong,
       .grad = [](Builder& b, const OpView& op, const Values& dy) -> Values {

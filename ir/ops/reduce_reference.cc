@@ -192,13 +192,11 @@ Tensor ColumnReference(const Tensor& x, ReduceKind kind) {
   return out;
 }
 
-Tensor ReduceReference(const Tensor& x, const Dims& axes, ReduceKind kind) {
-  const int rank = x.type.rank();
-  std::vector<bool> reduced(rank, false);
+std::vector<ReducedRun> ReducedRuns(Dims shape, const Dims& axes) {
+  const int rank = static_cast<int>(shape.size());
+  std::vector<bool> reduced(shape.size(), false);
   for (const int64_t axis : axes) reduced[NormalizeAxis(axis, rank, "reduce")] = true;
-  Dims shape = x.type.shape;
-  Tensor at = x;
-  // Innermost run first; axes of size 1 join whichever run they touch.
+  std::vector<ReducedRun> runs;
   for (int end = rank - 1; end >= 0;) {
     if (!reduced[end] || shape[end] == 1) {
       --end;
@@ -206,11 +204,20 @@ Tensor ReduceReference(const Tensor& x, const Dims& axes, ReduceKind kind) {
     }
     int begin = end;
     while (begin > 0 && (reduced[begin - 1] || shape[begin - 1] == 1)) --begin;
-    int64_t outer = 1, n = 1, inner = 1;
-    for (int k = 0; k < begin; ++k) outer *= shape[k];
-    for (int k = begin; k <= end; ++k) n *= shape[k], shape[k] = 1;
-    for (int k = end + 1; k < rank; ++k) inner *= shape[k];
-    const DType dtype = x.type.dtype;
+    ReducedRun run;
+    for (int k = 0; k < begin; ++k) run.outer *= shape[k];
+    for (int k = begin; k <= end; ++k) run.n *= shape[k], shape[k] = 1;
+    for (int k = end + 1; k < rank; ++k) run.inner *= shape[k];
+    runs.push_back(run);
+    end = begin - 1;
+  }
+  return runs;
+}
+
+Tensor ReduceReference(const Tensor& x, const Dims& axes, ReduceKind kind) {
+  const DType dtype = x.type.dtype;
+  Tensor at = x;
+  for (const auto& [outer, n, inner] : ReducedRuns(x.type.shape, axes)) {
     if (dtype == DType::kF64) {
       at.f = FoldRun<double>(at.f, outer, n, inner, kind, FloatIdentity(kind));
     } else if (IsFloat(dtype)) {
@@ -218,8 +225,9 @@ Tensor ReduceReference(const Tensor& x, const Dims& axes, ReduceKind kind) {
     } else {
       at.i = FoldRun<int64_t>(at.i, outer, n, inner, kind, IntIdentity(kind, dtype));
     }
-    end = begin - 1;
   }
+  Dims shape = x.type.shape;
+  for (const int64_t axis : axes) shape[NormalizeAxis(axis, x.type.rank(), "reduce")] = 1;
   Tensor out(Type{x.type.dtype, shape});
   for (int64_t k = 0; k < out.size(); ++k) {
     if (at.f.empty()) {

@@ -5,8 +5,17 @@
 #include "ir/tensor.h"
 
 #include <string>
+#include <vector>
 
 namespace stator {
+
+// A run of adjacent axes, seen as [outer, n, inner].
+struct ReducedRun {
+  int64_t outer = 1, n = 1, inner = 1;
+};
+// How `axes` of `shape` are reduced, one run after another, innermost first: each as it stands in
+// what those before it leave. Axes of size 1 join whichever run they touch.
+std::vector<ReducedRun> ReducedRuns(Dims shape, const Dims& axes);
 
 Tensor ReduceReference(const Tensor& x, const Dims& axes, ReduceKind kind);
 
