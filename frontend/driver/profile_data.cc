@@ -51,6 +51,15 @@ double Profile::step_seconds() const {
   return sum;
 }
 
+double Profile::between_seconds() const {
+  double covered = 0, between = 0;  // entries are in the order of their starts
+  for (const TimelineEntry& t : timeline) {
+    between += std::max(0.0, t.start - covered);
+    covered = std::max(covered, t.end);
+  }
+  return between;
+}
+
 const char* Name(Bound bound) {
   return bound == Bound::kMemory ? "memory" : bound == Bound::kMath ? "math" : "-";
 }

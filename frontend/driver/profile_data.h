@@ -47,6 +47,8 @@ struct Profile {
   std::vector<TimelineEntry> timeline;
 
   double step_seconds() const;  // of an update: the sum over its steps
+  // Of the timeline's update: when no step ran.
+  double between_seconds() const;
 };
 
 enum class Bound { kNothing, kMemory, kMath };
@@ -93,6 +95,8 @@ std::vector<ScopeDifference> CompareScopes(const Profile& first, const Profile& 
 // "copy 19.5 GB/s read and written, matmul f32 0.120 TFLOP/s, measured in this run"
 std::string CeilingsText(const Ceilings& ceilings);
 std::string ConditionsText(const DeviceConditions& conditions);
+// "107.6 ms by the clock; 105.2 ms in its 341 steps, 0.3 ms between them"
+std::string UpdateText(const Profile& profile);
 
 // The printers. `others`: the variants compared with the first.
 std::string ProfileText(const Profile& profile, const std::vector<Profile>& others);

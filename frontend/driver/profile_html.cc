@@ -50,15 +50,13 @@ std::string Fact(const std::string& term, const std::string& text) {
 }
 
 std::string Facts(const Profile& p) {
-  return StrCat(
-      "<dl>", Fact("device", p.device), Fact("data", p.data),
-      Fact("timed by", StrCat(p.method, Format("; medians of %lld updates after %lld",
-                                               static_cast<long long>(p.updates),
-                                               static_cast<long long>(p.warmup)))),
-      Fact("ceilings", CeilingsText(p.ceilings)), Fact("clocks", ConditionsText(p.conditions)),
-      Fact("update", Format("%.3f ms by the clock; %.3f ms in its %zu steps", p.clock_seconds * 1e3,
-                            p.step_seconds() * 1e3, p.steps.size())),
-      "</dl>\n");
+  return StrCat("<dl>", Fact("device", p.device), Fact("data", p.data),
+                Fact("timed by", StrCat(p.method, Format("; medians of %lld updates after %lld",
+                                                         static_cast<long long>(p.updates),
+                                                         static_cast<long long>(p.warmup)))),
+                Fact("ceilings", CeilingsText(p.ceilings)),
+                Fact("clocks", ConditionsText(p.conditions)), Fact("update", UpdateText(p)),
+                "</dl>\n");
 }
 
 std::string Slow(const std::vector<ProfileRow>& kernels) {

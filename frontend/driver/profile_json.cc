@@ -72,6 +72,7 @@ Json::Object Whole(const Profile& p) {
           {"warmup", p.warmup},
           {"clock_ms", p.clock_seconds * 1e3},
           {"steps_ms", p.step_seconds() * 1e3},
+          {"between_ms", p.between_seconds() * 1e3},
           {"copy_gb_per_s", p.ceilings.copy * 1e-9},
           {"matmul_tflop_per_s", std::move(matmul)},
           {"conditions", Conditions(p.conditions)},

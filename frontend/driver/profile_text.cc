@@ -98,9 +98,14 @@ std::string ConditionsText(const DeviceConditions& c) {
                 c.memory_mhz, c.watts, c.celsius);
 }
 
+std::string UpdateText(const Profile& p) {
+  return Format("%.3f ms by the clock; %.3f ms in its %zu steps, %.3f ms between them",
+                p.clock_seconds * 1e3, p.step_seconds() * 1e3, p.steps.size(),
+                p.between_seconds() * 1e3);
+}
+
 std::string ProfileText(const Profile& p, const std::vector<Profile>& others) {
   const std::vector<ProfileRow> kernels = KernelRows(p);
-  const double steps = p.step_seconds();
   std::string out = StrCat("profile   ", p.title, ", ", p.variant, "\n");
   out += StrCat("data      ", p.data, "\n");
   out += StrCat("device    ", p.device, "\n");
@@ -109,8 +114,7 @@ std::string ProfileText(const Profile& p, const std::vector<Profile>& others) {
                        static_cast<long long>(p.warmup)));
   out += StrCat("ceilings  ", CeilingsText(p.ceilings), "\n");
   out += StrCat("clocks    ", ConditionsText(p.conditions), "\n");
-  out += Format("update    %.3f ms by the clock; %.3f ms in its %zu steps\n", p.clock_seconds * 1e3,
-                steps * 1e3, p.steps.size());
+  out += StrCat("update    ", UpdateText(p), "\n");
   out += Table("kernel", kernels, true);
   out += Table("scope", ScopeRows(p), false);
   out += Slow(SlowRows(kernels));

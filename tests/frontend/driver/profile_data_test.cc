@@ -44,6 +44,14 @@ Profile Hand() {
   return p;
 }
 
+TEST(Profile, says_how_long_no_step_ran) {
+  Profile p = Hand();
+  EXPECT_DOUBLE_EQ(p.between_seconds(), 0);
+  // A gap of 2, a step within another, an overlap, a gap of 1.
+  p.timeline = {{0, 0, 10}, {1, 12, 20}, {0, 13, 15}, {2, 19, 21}, {0, 22, 23}};
+  EXPECT_DOUBLE_EQ(p.between_seconds(), 3);
+}
+
 TEST(ProfileRows, sum_runs_and_layers) {
   const std::vector<ProfileRow> kernels = KernelRows(Hand());
   ASSERT_EQ(kernels.size(), 2u);
