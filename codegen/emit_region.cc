@@ -107,9 +107,13 @@ IndexExpr BeginEpilogue(ElementEmitter& emitter, const RegionParts& parts, int v
 EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language,
                          const CudaLimits& limits) {
   const RegionParts parts = AnalyzeRegion(nodes);
+  EmittedKernel kernel;
   if (parts.product != nullptr)
-    return parts.product->HasFact(fact::kTile) ? EmitSmallProduct(parts) : EmitMatMul(parts);
-  return language == Language::kCpp ? EmitCpp(parts) : EmitCuda(parts, limits);
+    kernel = parts.product->HasFact(fact::kTile) ? EmitSmallProduct(parts) : EmitMatMul(parts);
+  else
+    kernel = language == Language::kCpp ? EmitCpp(parts) : EmitCuda(parts, limits);
+  kernel.traffic = TrafficOf(parts);
+  return kernel;
 }
 
 }  // namespace stator

@@ -4,6 +4,7 @@
 #include "codegen/element_emitter.h"
 #include "codegen/kernel_text.h"
 #include "codegen/plan.h"
+#include "codegen/traffic.h"
 #include "ir/region.h"
 
 #include <optional>
@@ -31,6 +32,7 @@ struct EmittedKernel {
   std::vector<EmittedMap> maps{};  // the parameters before `args` (CUDA)
   int cluster = 1;
   bool persistent = false;  // see KernelCall
+  Traffic traffic{};
 };
 
 // What kernels are shaped for.

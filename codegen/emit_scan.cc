@@ -16,8 +16,8 @@ EmittedKernel EmitScan(const Node& node, Language language) {
   const DType dtype = node.type().dtype;
   const std::string type = ComputeCType(dtype);
   KernelArgs args;
-  const std::string in = args.Read(ResolveView(node.operand(0)).base);
-  const std::string out = args.Write({const_cast<Node*>(&node), 0});
+  const Value from = ResolveView(node.operand(0)).base, to{const_cast<Node*>(&node), 0};
+  const std::string in = args.Read(from), out = args.Write(to);
   const bool reverse = op.Bool("reverse"), exclusive = op.Bool("exclusive");
   const std::string line = StrCat(
       type, " sum = 0;\nfor (idx_t j = 0; j < ", n, "; ++j) {\n  const idx_t at = (l / ", inner,
@@ -26,6 +26,8 @@ EmittedKernel EmitScan(const Node& node, Language language) {
       " + at, ", exclusive ? "sum" : "next", ");\n  sum = next;\n}\n");
   EmittedKernel kernel;
   kernel.args = args.all();
+  kernel.traffic.Read(from, Whole(from.type().NumElements()));
+  kernel.traffic.Write(to);
   if (language == Language::kCpp) {
     kernel.body = StrCat("extern \"C\" void ", kKernelName,
                          "(void* const* args) {\n  typedef long long idx_t;\n", args.Unpacking(),

@@ -122,7 +122,7 @@ struct PlanStep {
   int stream = 0;
   std::vector<int> waits;  // earlier steps on other streams that must have finished
   double flops = 0;
-  double bytes = 0;  // read and written at least, by the IR
+  double bytes = 0;  // read and written at least, by the IR (codegen/traffic.h)
 };
 
 struct PlanInput {

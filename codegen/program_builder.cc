@@ -15,9 +15,9 @@
 namespace stator {
 namespace {
 
-// Of different kernels in one launch, at most: what moves more takes longer than a launch, and is
-// better off with registers and threads of its own.
-constexpr double kMixedBytes = 32 << 20;
+// Of the buffers of different kernels in one launch, at most: what moves more takes longer than a
+// launch, and is better off with registers and threads of its own.
+constexpr int64_t kMixedBytes = 32 << 20;
 
 // Of what a kernel may touch of an argument.
 int64_t BytesFrom(const KernelArg& arg) {
@@ -90,6 +90,7 @@ void PlanBuilder::BeginProgram(const std::string& name, const Graph& graph, size
   inputs_.clear();
   outputs_.clear();
   arguments_.clear();
+  traffic_.clear();
   step_of_region_.clear();
   last_step_.clear();
   wait_ = -1;
@@ -192,24 +193,23 @@ int PlanBuilder::KernelIndex(const std::string& name, const std::string& body,
 void PlanBuilder::AddKernel(std::span<Node* const> nodes, const EmittedKernel& kernel) {
   if (language_ == Language::kCuda && kernel.grid == 0) return;  // no element, no block
   KernelCall call;
-  double bytes = 0;
   for (const KernelArg& arg : kernel.args) {
     call.args.push_back(BufferOf(arg.value));
     call.args.back().offset += arg.first * ByteWidth(arg.value.dtype());
-    bytes += static_cast<double>(BytesFrom(arg));
   }
   for (const EmittedMap& map : kernel.maps) {
     const TensorRef viewed = TensorOf(map.value);
     call.maps.push_back({{viewed.buffer, {map.value.dtype(), map.shape}, map.strides}, map.box});
-    bytes += static_cast<double>(map.value.type().Bytes());
   }
   call.grid[0] = kernel.grid;
   call.block = kernel.block;
   call.shared_bytes = kernel.shared_bytes, call.cluster = kernel.cluster,
   call.persistent = kernel.persistent;
   PlanStep& step = AddStep(nodes, std::move(call));
-  step.bytes = bytes;
+  step.bytes = kernel.traffic.Bytes();
   std::get<KernelCall>(step.work).kernel = KernelIndex(step.name, kernel.body, kernel.helpers);
+  traffic_.resize(program_->steps.size());
+  traffic_.back() = kernel.traffic;
   arguments_.resize(program_->steps.size());
   for (size_t i = 0; i < kernel.args.size(); ++i) {
     arguments_.back().push_back({BytesFrom(kernel.args[i]), kernel.args[i].write});
@@ -234,7 +234,8 @@ bool PlanBuilder::AreUnrelated(size_t a, size_t b) const {
   return true;
 }
 
-PlanStep PlanBuilder::Merged(std::span<const PlanStep> steps) {
+PlanStep PlanBuilder::Merged(size_t first, size_t next) {
+  const std::span<const PlanStep> steps = std::span(program_->steps).subspan(first, next - first);
   std::vector<SameCalls> groups;
   std::map<int, size_t> at;  // by kernel
   PlanStep out;
@@ -248,7 +249,6 @@ PlanStep PlanBuilder::Merged(std::span<const PlanStep> steps) {
     groups[place->second].calls.push_back(call);
     if (std::find(names.begin(), names.end(), step.name) == names.end()) names.push_back(step.name);
     out.flops += step.flops;
-    out.bytes += step.bytes;
     // The scopes' common beginning.
     size_t same = 0, end = 0;
     while (same < std::min(out.scope.size(), step.scope.size()) &&
@@ -257,6 +257,9 @@ PlanStep PlanBuilder::Merged(std::span<const PlanStep> steps) {
     }
     if (same < std::max(out.scope.size(), step.scope.size())) out.scope.resize(end);
   }
+  Traffic traffic;
+  for (size_t s = first; s < next; ++s) traffic.Add(traffic_[s]);
+  out.bytes = traffic.Bytes();
   if (names.size() > 2) names.resize(2), names.push_back("..");
   const std::string name = Join(names, ", ");
   out.name = StrCat(name, " x", steps.size());
@@ -271,7 +274,7 @@ size_t PlanBuilder::EndOfLaunch(size_t first) {
   const std::vector<PlanStep>& steps = program_->steps;
   size_t args = 0, next = first;
   int64_t blocks = 0, shared = 0;
-  double bytes = 0;
+  int64_t bytes = 0;
   bool same = true, mixes = true;
   std::map<std::string, int64_t> helpers;
   for (; next < steps.size(); ++next) {
@@ -282,7 +285,8 @@ size_t PlanBuilder::EndOfLaunch(size_t first) {
     const MergeNeeds& needs = known->second;
     same = same && call->kernel == std::get<KernelCall>(steps[first].work).kernel;
     mixes = mixes && needs.mixes;
-    args += call->args.size(), blocks += call->grid[0], bytes += steps[next].bytes;
+    args += call->args.size(), blocks += call->grid[0];
+    for (const Argument& a : arguments_[next]) bytes += a.bytes;
     for (const auto& [helper, size] : needs.shared)
       shared += helpers.emplace(helper, size).second ? size : 0;
     if (!needs.merges || args > MostArguments() || blocks > 0x7fffffff) break;
@@ -297,6 +301,7 @@ size_t PlanBuilder::EndOfLaunch(size_t first) {
 void PlanBuilder::MergeSteps() {
   std::vector<PlanStep>& steps = program_->steps;
   arguments_.resize(steps.size());
+  traffic_.resize(steps.size());
   std::vector<PlanStep> out;
   out.reserve(steps.size());
   std::vector<int> place(steps.size());
@@ -304,7 +309,7 @@ void PlanBuilder::MergeSteps() {
     const size_t end = EndOfLaunch(first);
     for (size_t s = first; s < end; ++s) place[s] = static_cast<int>(out.size());
     if (end - first > 1) {
-      out.push_back(Merged(std::span(steps).subspan(first, end - first)));
+      out.push_back(Merged(first, end));
     } else {
       out.push_back(std::move(steps[first]));
     }
@@ -520,9 +525,10 @@ void PlanBuilder::AddSegmentSum(const Node& node, std::span<Node* const> nodes) 
     }
   }
   const double updates = static_cast<double>(call.updates.type.Bytes()),
+               indices = static_cast<double>(call.indices.type.Bytes()),
                out = static_cast<double>(call.out.type.Bytes());
   AddStep(nodes, std::move(call)).bytes =
-      updates + (call.accumulate ? 2 * std::min(updates, out) : out);
+      updates + indices + (call.accumulate ? 2 * std::min(updates, out) : out);
 }
 
 void PlanBuilder::EndProgram() {

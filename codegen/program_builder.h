@@ -48,7 +48,7 @@ class PlanBuilder {
   void MergeSteps();
   size_t EndOfLaunch(size_t first);
   void SetWaits();
-  PlanStep Merged(std::span<const PlanStep> steps);
+  PlanStep Merged(size_t first, size_t next);
   bool AreUnrelated(size_t a, size_t b) const;
   void EmitKernels();
   int64_t AddIo(const Type& type);
@@ -62,10 +62,11 @@ class PlanBuilder {
   std::vector<std::string> bodies_;   // by kernel; those that are called at the end become source
   std::vector<std::string> helpers_;  // by kernel; one with helpers has a module of its own
   struct Argument {
-    int64_t bytes;
+    int64_t bytes;  // that the kernel may touch: to the buffer's end
     bool written;
   };
   std::vector<std::vector<Argument>> arguments_;  // by step of the program: of a kernel
+  std::vector<Traffic> traffic_;                  // the same
   const Graph* graph_ = nullptr;
   Program* program_ = nullptr;
   std::map<const Node*, BufferRef> inputs_;
