@@ -143,7 +143,9 @@ void AttentionGradReference(const OpView& op, Operands in, Results out) {
     const double dlse = op.has(kDlse) ? in[kDlse]->f[row] : 0;
     const double inner = problem.Dot(*in[kDout], qi, *in[kOut], qi) - dlse;
     for (int64_t s = 0; s < d.keys; ++s) {
-      const double p = std::exp(problem.Score(b, h, t, s) - lse);
+      const double score = problem.Score(b, h, t, s);
+      if (score == -kInf) continue;  // unseen, whatever the row's lse is
+      const double p = std::exp(score - lse);
       if (p == 0) continue;
       const int64_t ki = problem.KeyAt(b, s, h);
       const double kept = problem.Kept(b, h, t, s);

@@ -51,6 +51,8 @@ class Backward {
     p_.PackTransposed(tiles_, p_.call.v, b, group, {0, n}, p_.keys_pad, s_.q, s_.values_t);
     p_.PackRows(p_.call.k, b, 0, n, group, T(1), s_.keys);
     std::fill(s_.keys + n * p_.dim_pad, s_.keys + PadTile(n) * p_.dim_pad, T(0));
+    finite_keys_ = AllFinite(s_.keys, n * p_.dim_pad);
+    finite_keys_ &= FiniteColumns(s_.values_t, p_.keys_pad, n);
     std::fill(s_.dk, s_.dk + p_.keys * p_.dim_pad, T(0));
     std::fill(s_.dv, s_.dv + p_.keys * p_.dim_pad, T(0));
     for (int64_t h = group * per_group; h < (group + 1) * per_group; ++h) {
@@ -87,6 +89,8 @@ class Backward {
   }
 
  private:
+  static constexpr T kUnseen = -std::numeric_limits<T>::infinity();
+
   void LoadQueries(int64_t b, int64_t h, int64_t t, int64_t rows) {
     p_.PackRows(p_.call.q, b, t, rows, h, static_cast<T>(p_.call.scale), s_.q);
     p_.PackRows(p_.call.dout, b, t, rows, h, T(1), s_.dout);
@@ -103,6 +107,9 @@ class Backward {
       for (const T lane : lanes) inner += lane;
       s_.inner[i] = p_.call.dlse ? inner - p_.LoadRowStat(p_.call.dlse, b, h, t + i) : inner;
     }
+    // Infinities and NaN of dout and out are in their inner product too.
+    finite_queries_ =
+        AllFinite(s_.q, rows * p_.dim_pad) && AllFinite(s_.lse, rows) && AllFinite(s_.inner, rows);
   }
 
   // scores: P' and dscores: dS of a tile, from keys and values transposed from tile.first on.
@@ -114,12 +121,38 @@ class Backward {
                 false);
     for (int64_t i = 0; i < rows; ++i) {
       T *s = s_.scores + i * kKeyTile, *d = s_.dscores + i * kKeyTile;
+      bool unseen[kKeyTile];
+      if (!finite()) {
+        for (int64_t j = 0; j < columns; ++j) unseen[j] = s[j] == kUnseen;
+      }
       if (p_.call.dropout > 0) {
         const T* kept = p_.Kept(tiles_, b, h, t + i, tile.first, columns, s_.kept);
         tiles_.row_grad_dropout(s, d, kept, columns, s_.lse[i], s_.inner[i]);
       } else {
         tiles_.row_grad(s, d, columns, s_.lse[i], s_.inner[i]);
       }
+      for (int64_t j = 0; j < columns && !finite(); ++j) {
+        if (unseen[j]) s[j] = d[j] = 0;
+      }
+    }
+  }
+
+  bool FiniteColumns(const T* x, int64_t ld, int64_t n) const {
+    for (int64_t c = 0; c < p_.dim; ++c) {
+      if (!AllFinite(x + c * ld, n)) return false;
+    }
+    return true;
+  }
+
+  bool finite() const { return finite_keys_ && finite_queries_; }
+
+  // c += a b, from operands of which those that masks keep apart do not meet.
+  void AddProduct(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_column,
+                  const T* b, int64_t ldb, T* c, int64_t ldc) const {
+    if (finite()) {
+      tiles_.gemm(m, n, k, a, a_row, a_column, b, ldb, c, ldc, true);
+    } else {
+      AddWithoutZeros(m, n, k, a, a_row, a_column, b, ldb, c, ldc);
     }
   }
 
@@ -131,12 +164,10 @@ class Backward {
     for (int64_t k = seen.first; k < seen.last; k += kKeyTile) {
       const Range tile = {k, std::min(k + kKeyTile, seen.last)};
       Gradients(b, h, t, rows, tile, s_.keys_t + k, s_.values_t + k, p_.keys_pad);
-      tiles_.gemm(rows, dp, PadTile(tile.size()), s_.dscores, kKeyTile, 1, s_.keys + k * dp, dp,
-                  s_.dq, dp, true);
-      tiles_.gemm(tile.size(), dp, rows, s_.dscores, 1, kKeyTile, s_.q, dp, s_.dk + k * dp, dp,
-                  true);
-      tiles_.gemm(tile.size(), dp, rows, s_.scores, 1, kKeyTile, s_.dout, dp, s_.dv + k * dp, dp,
-                  true);
+      AddProduct(rows, dp, PadTile(tile.size()), s_.dscores, kKeyTile, 1, s_.keys + k * dp, dp,
+                 s_.dq, dp);
+      AddProduct(tile.size(), dp, rows, s_.dscores, 1, kKeyTile, s_.q, dp, s_.dk + k * dp, dp);
+      AddProduct(tile.size(), dp, rows, s_.scores, 1, kKeyTile, s_.dout, dp, s_.dv + k * dp, dp);
     }
     if (p_.call.dq) p_.StoreRows(p_.call.dq, b, t, rows, h, static_cast<T>(p_.call.scale), s_.dq);
   }
@@ -147,6 +178,7 @@ class Backward {
     const int64_t group = p_.GroupOf(h);
     p_.PackTransposed(tiles_, p_.call.k, b, group, there, kKeyTile, s_.q, s_.keys_t);
     p_.PackTransposed(tiles_, p_.call.v, b, group, there, kKeyTile, s_.q, s_.values_t);
+    finite_keys_ = FiniteColumns(s_.values_t, kKeyTile, there.size());
     LoadQueries(b, h, t, rows);
     Gradients(b, h, t, rows, there, s_.keys_t, s_.values_t, kKeyTile);
     for (int64_t i = 0; i < rows; ++i) {
@@ -158,6 +190,7 @@ class Backward {
   const TiledAttention<T>& p_;
   const AttentionTiles<T>& tiles_;
   const BackwardSpace<T> s_;
+  bool finite_keys_ = true, finite_queries_ = true;  // what was loaded: see AddWithoutZeros
 };
 
 // Rows of keys that the scratch holds; the bias's gradient uses it for tiles of its own.

@@ -39,6 +39,7 @@ class Forward {
     p_.PackTransposed(tiles_, p_.call.k, b, group, {0, n}, p_.keys_pad, s_.q, s_.keys_t);
     p_.PackRows(p_.call.v, b, 0, n, group, T(1), s_.values);
     std::fill(s_.values + n * p_.dim_pad, s_.values + PadTile(n) * p_.dim_pad, T(0));
+    finite_ = AllFinite(s_.values, n * p_.dim_pad);
   }
 
   void QueryTile(int64_t b, int64_t h, int64_t t) {
@@ -80,8 +81,14 @@ class Forward {
         for (int64_t j = 0; j < tile.size(); ++j) row[j] *= kept[j];
       }
     }
-    tiles_.gemm(rows, p_.dim_pad, columns, s_.scores, kKeyTile, 1,
-                s_.values + tile.first * p_.dim_pad, p_.dim_pad, s_.out, p_.dim_pad, true);
+    const T* values = s_.values + tile.first * p_.dim_pad;
+    if (finite_) {
+      tiles_.gemm(rows, p_.dim_pad, columns, s_.scores, kKeyTile, 1, values, p_.dim_pad, s_.out,
+                  p_.dim_pad, true);
+    } else {
+      AddWithoutZeros(rows, p_.dim_pad, columns, s_.scores, kKeyTile, 1, values, p_.dim_pad, s_.out,
+                      p_.dim_pad);
+    }
   }
 
   void Finish(int64_t b, int64_t h, int64_t t, int64_t rows) {
@@ -99,6 +106,7 @@ class Forward {
   const TiledAttention<T>& p_;
   const AttentionTiles<T>& tiles_;
   const ForwardSpace<T> s_;
+  bool finite_ = true;  // every value of the key head: see AddWithoutZeros
 };
 
 }  // namespace

@@ -74,6 +74,29 @@ class TiledAttention {
   const CpuMemory& memory_;
 };
 
+// Whether no element is infinite or NaN.
+template <typename T>
+bool AllFinite(const T* x, int64_t n) {
+  T sum = 0;  // of zeros, NaN after anything else
+#pragma omp simd reduction(+ : sum)
+  for (int64_t k = 0; k < n; ++k) sum += x[k] * 0;
+  return sum == 0;
+}
+
+// AttentionTiles::gemm that adds to c and does not read what a zero of `a` would multiply: a
+// masked infinity or NaN times zero would be NaN. For operands that are not finite, as it is slow.
+template <typename T>
+void AddWithoutZeros(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_column,
+                     const T* b, int64_t ldb, T* c, int64_t ldc) {
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t p = 0; p < k; ++p) {
+      const T factor = a[i * a_row + p * a_column];
+      if (factor == 0) continue;
+      for (int64_t j = 0; j < n; ++j) c[i * ldc + j] += factor * b[p * ldb + j];
+    }
+  }
+}
+
 inline constexpr bool IsWide(const AttentionCall& call) { return call.q.type.dtype == DType::kF64; }
 
 template <typename T>

@@ -75,6 +75,27 @@ TEST(Attention, a_zero_key_length_masks_its_batch_entry) {
   EXPECT_TRUE(std::isfinite(out[1].f[2]));
 }
 
+TEST(Attention, a_masked_nan_stays_in_the_rows_that_see_it) {
+  const std::string sample = "(f32[1,3,1,2], f32[1,3,1,2], f32[1,3,1,2]) {causal=true}";
+  for (const int operand : {0, 1, 2}) {
+    auto in = Inputs(sample);
+    for (int c = 0; c < 2; ++c) in[operand].f[1 * 2 + c] = NAN;
+    const auto out = RunOp("attention", sample, in);
+    EXPECT_TRUE(std::isfinite(out[0].f[0]) && std::isfinite(out[0].f[1])) << operand;
+    EXPECT_TRUE(std::isnan(out[0].f[2])) << operand;
+    if (operand != 0) continue;
+    // Key 2 is seen by the last query alone, whose gradient is whole.
+    Tensor ones(out[0].type), none(out[1].type);
+    for (double& v : ones.f) v = 1;
+    const auto g = RunGrad("attention", sample, in, {ones, none});
+    for (const std::string name : {"k", "v"}) {
+      EXPECT_TRUE(std::isnan(g.at(name).f[2])) << name;
+      EXPECT_TRUE(std::isfinite(g.at(name).f[4])) << name;
+    }
+    EXPECT_TRUE(std::isfinite(g.at("q").f[0])) << "seen by itself";
+  }
+}
+
 // Packed sequences do not see each other: each segment alone gives the same rows.
 TEST(Attention, segments_equal_separate_sequences) {
   const std::string packed =

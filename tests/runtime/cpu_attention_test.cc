@@ -179,6 +179,66 @@ TEST_P(CpuAttention, equals_reference) {
   Check(BackwardCase(forward, true), "attention_grad with dlse" + GetParam());
 }
 
+// The same elements are NaN or infinite, except what dropout drops, and the others close.
+void CheckPoisoned(const Case& c, const std::string& what) {
+  const auto got = Run(c, 2);
+  const bool drops = c.node->view().Float("dropout") > 0;
+  for (int i = 0; i < c.node->num_results(); ++i) {
+    const Tensor &want = c.results[i], &result = got.at(std::to_string(i));
+    for (int64_t k = 0; k < want.size(); ++k) {
+      if (!std::isfinite(want.f[k])) {
+        ASSERT_TRUE(drops || !std::isfinite(result.f[k]))
+            << what << " result " << i << " element " << k;
+        continue;
+      }
+      ASSERT_NEAR(result.f[k], want.f[k], 1e-4) << what << " result " << i << " element " << k;
+    }
+  }
+}
+
+// Element 1 of the vectors at `position` of every batch entry and head.
+void Poison(Tensor& x, int64_t position, double value) {
+  for (int64_t k = 0; k < x.size(); ++k) {
+    const Dims& s = x.type.shape;
+    if (k % s[3] == 1 && k / (s[2] * s[3]) % s[1] == position) x.f[k] = value;
+  }
+}
+
+TEST(CpuAttentionPoison, stays_in_the_rows_that_see_it) {
+  for (const char* sample : {
+           "(f32[2,70,2,16], f32[2,70,2,16], f32[2,70,2,16]) {causal=true}",
+           "(f32[1,40,4,20], f32[1,300,2,20], f32[1,300,2,20]) {causal=true, q_offset=250}",
+           "(f64[1,40,2,5], f64[1,40,1,5], f64[1,40,1,5]) {causal=true, window=7}",
+           "(f32[2,40,2,16], f32[2,40,2,16], f32[2,40,2,16], f32[1,1,40,40], _, _, i32[2])",
+           "(f32[2,40,2,16], f32[2,40,2,16], f32[2,40,2,16], f32[1,1,40,40], i32[2,40], "
+           "i32[2,40]) {causal=true}",
+           "(f32[2,48,2,16], f32[2,48,2,16], f32[2,48,2,16], _, _, _, _, u32[2], i64[]) "
+           "{causal=true, dropout=0.4, stream=9}",
+       }) {
+    const Case whole = ForwardCase(sample);
+    const int64_t keys = whole.operands[1].type.shape[1], queries = whole.operands[0].type.dim(1);
+    for (const double value : {std::nan(""), HUGE_VAL}) {
+      for (const auto& [operand, position] : {std::pair<int, int64_t>{0, queries / 2},
+                                              {1, keys - keys / 4},
+                                              {1, keys - 1},
+                                              {2, keys - keys / 4},
+                                              {2, keys - 1}}) {  // q, k, v
+        Case f = ForwardCase(sample);
+        Poison(f.operands[operand], position, value);
+        f.results = Evaluate(*f.node, f.operands);
+        const std::string what =
+            StrCat(value, " at ", position, " of operand ", operand, " of attention", sample);
+        CheckPoisoned(f, what);
+        CheckPoisoned(BackwardCase(f, false), what + ", backward");
+      }
+      Case b = BackwardCase(whole, false);
+      Poison(b.operands[5], queries / 2, value);  // dout
+      b.results = Evaluate(*b.node, b.operands);
+      CheckPoisoned(b, StrCat(value, " in dout of attention_grad", sample));
+    }
+  }
+}
+
 std::vector<std::string> Samples() {
   std::vector<std::string> all = DefaultOps().Find("attention")->samples;
   for (const char* s : {
