@@ -31,6 +31,20 @@ void Require(bool condition, const Parts&... parts) {
   if (!condition) Fail(ErrorCode::kInvalidArgument, parts...);
 }
 
+// A key that the model does not read would be a wish without effect.
+void RequireModelKeys(const TrainConfig& c) {
+  const TrainConfig defaults;
+  const auto only = [&](std::string_view model, std::string_view key, bool is_default) {
+    Require(is_default || c.model == model, key, ": only ", model, " has it, the model is ",
+            c.model);
+  };
+  only("llama", "ffn_dim", c.ffn_dim == defaults.ffn_dim);
+  only("llama", "qkv_bias", c.qkv_bias == defaults.qkv_bias);
+  only("llama", "qk_norm", c.qk_norm == defaults.qk_norm);
+  only("llama", "rope_theta", c.rope_theta == defaults.rope_theta);
+  only("gpt2", "dropout", c.dropout == defaults.dropout);
+}
+
 }  // namespace
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& known) {
@@ -70,6 +84,7 @@ int64_t MemoryBudget(const TrainConfig& config) {
 
 void ValidateConfig(const TrainConfig& c) {
   MemoryBudget(c);
+  RequireModelKeys(c);
   Require(c.n_embd % c.n_head == 0, "n_head: ", c.n_head, " heads do not divide n_embd ", c.n_embd);
   if (c.n_kv_head != 0) {
     Require(c.model == "llama", "n_kv_head: only llama shares key/value heads, the model is ",

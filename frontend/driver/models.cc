@@ -23,13 +23,11 @@ dsl::GptConfig Gpt(const TrainConfig& c, int64_t vocab_size) {
 }
 
 dsl::LlamaConfig Llama(const TrainConfig& c, int64_t vocab_size) {
-  // SwiGLU has three matrices where GPT-2's MLP has two: 8/3 C keeps the count, rounded up to 32.
-  const int64_t ffn = (8 * c.n_embd / 3 + 31) / 32 * 32;
   return {.n_layer = c.n_layer,
           .n_head = c.n_head,
-          .n_kv_head = c.n_kv_head ? c.n_kv_head : c.n_head,
+          .n_kv_head = KeyValueHeads(c),
           .n_embd = c.n_embd,
-          .ffn_dim = c.ffn_dim ? c.ffn_dim : ffn,
+          .ffn_dim = FfnDim(c),
           .vocab_size = vocab_size,
           .rope_theta = c.rope_theta,
           .norm_eps = c.norm_eps,
@@ -39,6 +37,15 @@ dsl::LlamaConfig Llama(const TrainConfig& c, int64_t vocab_size) {
 }
 
 }  // namespace
+
+int64_t KeyValueHeads(const TrainConfig& config) {
+  return config.n_kv_head ? config.n_kv_head : config.n_head;
+}
+
+int64_t FfnDim(const TrainConfig& config) {
+  // SwiGLU has three matrices where GPT-2's MLP has two: 8/3 C keeps the count, rounded up to 32.
+  return config.ffn_dim ? config.ffn_dim : (8 * config.n_embd / 3 + 31) / 32 * 32;
+}
 
 int64_t VocabularySize(const TrainConfig& config, bool bytes) {
   if (config.vocab_size == 0) {

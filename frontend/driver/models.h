@@ -16,6 +16,10 @@ namespace stator {
 // files leave it open.
 int64_t VocabularySize(const TrainConfig& config, bool bytes);
 
+// What 0 of n_kv_head and of ffn_dim stands for, else the key.
+int64_t KeyValueHeads(const TrainConfig& config);
+int64_t FfnDim(const TrainConfig& config);
+
 // Inputs tokens and targets, i32 [batch_size, block_size]; outputs loss and weight.
 std::unique_ptr<dsl::Model> LossModel(const TrainConfig& config, int64_t vocab_size,
                                       dsl::Mode mode);

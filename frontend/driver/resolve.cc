@@ -1,6 +1,7 @@
 #include "frontend/driver/resolve.h"
 
 #include "frontend/driver/checkpoint.h"
+#include "frontend/driver/models.h"
 #include "ir/base/error.h"
 
 #include <algorithm>
@@ -28,6 +29,24 @@ bool FromCheckpoint(const ConfigKey& key) {
   return std::find(std::begin(kToday), std::end(kToday), key.name) == std::end(kToday);
 }
 
+// What a key comes to: 0 may stand for another value, and a dtype has two names.
+std::string Meaning(const TrainConfig& config, const ConfigKey& key) {
+  if (key.name == "n_kv_head") return std::to_string(KeyValueHeads(config));
+  if (key.name == "ffn_dim") return std::to_string(FfnDim(config));
+  // Token files have no default, so 0 was for text.
+  if (key.name == "vocab_size") return std::to_string(config.vocab_size ? config.vocab_size : 256);
+  if (key.name == "dtype" && config.dtype == "float32") return "f32";
+  if (key.name == "dtype" && config.dtype == "bfloat16") return "bf16";
+  if (key.name == "dtype" && config.dtype == "float16") return "f16";
+  return ConfigText(config, key);
+}
+
+// The key's text, with what a 0 stands for: "0 (256)".
+std::string Shown(const TrainConfig& config, const ConfigKey& key) {
+  const std::string text = ConfigText(config, key), meaning = Meaning(config, key);
+  return text == "0" && meaning != "0" ? StrCat(text, " (", meaning, ")") : text;
+}
+
 bool IsF16(std::string_view dtype) { return dtype == "f16" || dtype == "float16"; }
 
 // Whether a run cannot go on from states of `then` with `now`: their names or meaning hang on it,
@@ -53,11 +72,12 @@ TrainConfig OverCheckpoint(const ConfigSources& sources, const TrainConfig& aske
   const TrainConfig saved = config;
   Apply(config, sources);
   for (const ConfigKey& key : ConfigKeys()) {
-    const std::string now = ConfigText(config, key), then = ConfigText(saved, key);
-    if (now == then || !FromCheckpoint(key)) continue;
+    if (Meaning(config, key) == Meaning(saved, key) || !FromCheckpoint(key)) continue;
+    const std::string now = Shown(config, key), then = Shown(saved, key);
     if (key.group == ConfigGroup::kModel && key.name != "dropout") {
       Fail(ErrorCode::kInvalidArgument, key.name, ": ", now, " is asked for, ", then, " is in ",
-           directory);
+           directory, "; without ", key.name, " the checkpoint's value holds, and another model ",
+           "needs another out_dir");
     }
     if (resumes && IsOfTheStart(key, now, then)) {
       Fail(ErrorCode::kInvalidArgument, key.name, ": ", now, " is asked for, a run of '", then,

@@ -125,6 +125,14 @@ TEST_F(Training, a_resumed_run_says_what_it_changes_and_keeps_the_model) {
   EXPECT_EQ(resume("max_iters", "5").notes, StringList{"max_iters is 5, it was 2"});
   EXPECT_EQ(resume("device", "cpu").notes, StringList{});
   EXPECT_HAS(ErrorOf([&] { resume("n_layer", "2"); }), "n_layer: 2 is asked for, 1 is in");
+  EXPECT_HAS(ErrorOf([&] { resume("n_layer", "2"); }), "another model needs another out_dir");
+  // Another way to say the same value is no change.
+  for (const auto& [key, text] :
+       {std::pair{"vocab_size", "256"}, {"n_kv_head", "0"}, {"dtype", "float32"}}) {
+    EXPECT_EQ(resume(key, text).notes, StringList{}) << key;
+  }
+  EXPECT_HAS(ErrorOf([&] { resume("vocab_size", "257"); }),
+             "vocab_size: 257 is asked for, 0 (256) is in");
   // What states hang on, and what says only how a run begins.
   EXPECT_HAS(ErrorOf([&] { resume("optimizer", "sgd"); }), "optimizer: sgd is asked for");
   EXPECT_HAS(ErrorOf([&] { resume("dtype", "f16"); }), "dtype: f16 is asked for");

@@ -92,6 +92,9 @@ TEST(Config, keys_that_contradict_each_other_are_refused) {
   };
   EXPECT_EQ(check({{"n_head", "3"}}), "n_head: 3 heads do not divide n_embd 128");
   EXPECT_HAS(check({{"n_kv_head", "2"}}), "only llama");
+  EXPECT_EQ(check({{"ffn_dim", "64"}}), "ffn_dim: only llama has it, the model is gpt2");
+  EXPECT_EQ(check({{"model", "llama"}, {"dropout", "0.1"}}),
+            "dropout: only gpt2 has it, the model is llama");
   EXPECT_HAS(check({{"min_lr", "1"}, {"learning_rate", "0.1"}}), "min_lr: 1.0 is above");
   EXPECT_HAS(check({{"max_iters", "10"}, {"warmup_iters", "100"}}), "warmup_iters: 100");
   EXPECT_HAS(check({{"val_fraction", "0"}}), "val_fraction");
