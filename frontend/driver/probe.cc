@@ -64,8 +64,8 @@ void RunProbe(TrainConfig config, const ProbeOptions& options) {
     if (run > 0) return;
     for (const NamedValue& v : found) {
       if (v.at.step != index || v.program != program) continue;
-      const Type& type = v.at.value.type();
-      const std::vector<char> bytes = executor.ReadBuffer(v.at.buffer, type.Bytes());
+      const Type type = v.type();
+      const std::vector<char> bytes = v.Read(executor);
       Print(options.out, v, Tensor::FromBytes(type, bytes.data()));
       if (options.output.empty()) continue;
       WriteNpy(options.output, type, bytes);

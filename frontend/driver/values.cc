@@ -3,6 +3,7 @@
 #include "frontend/driver/config.h"
 #include "ir/base/error.h"
 #include "ir/facts.h"
+#include "runtime/program_io.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,26 @@
 
 namespace stator {
 namespace {
+
+// A high or a low half, by the value it is a half of.
+using HalfKey = std::pair<const Node*, int>;
+HalfKey WholeOf(const StepValue& half) {
+  const Value whole = half.value.node->operand(0);
+  return {whole.node, whole.index};
+}
+
+// The values that a program stores as two halves, and those that it stores whole.
+struct Halves {
+  std::map<HalfKey, const StepValue*> low;
+  std::set<HalfKey> stored;
+
+  explicit Halves(const std::vector<StepValue>& values) {
+    for (const StepValue& v : values) {
+      if (v.value.node->Is("low_half")) low[WholeOf(v)] = &v;
+      stored.insert({v.value.node, v.value.index});
+    }
+  }
+};
 
 std::string BaseName(const Node& node) {
   const std::string phase = node.StrFact(fact::kPhase);
@@ -75,17 +96,43 @@ constexpr Figure kFigures[] = {
 
 }  // namespace
 
+Type NamedValue::type() const {
+  return low ? Type{DType::kF32, at.value.type().shape} : at.value.type();
+}
+
+std::vector<char> NamedValue::Read(Executor& executor) const {
+  std::vector<char> stored = executor.ReadBuffer(at.buffer, at.value.type().Bytes());
+  if (!low) return stored;
+  StateEntry entry;
+  entry.type = type(), entry.halves = true;
+  stored.resize(static_cast<size_t>(entry.LowHalves()));
+  const std::vector<char> rest = executor.ReadBuffer(low->buffer, low->value.type().Bytes());
+  stored.insert(stored.end(), rest.begin(), rest.end());
+  return JoinHalves(entry, stored);
+}
+
 std::vector<NamedValue> NameValues(const StepValues& values) {
   std::vector<NamedValue> out;
   std::map<std::string, int> seen;
   for (const char* program : {"train", "accumulate", "update"}) {
     const auto it = values.find(program);
     if (it == values.end()) continue;
+    const Halves halves(it->second);
     for (const StepValue& v : it->second) {
-      std::string name = BaseName(*v.value.node);
-      if (v.value.index > 0) name += StrCat("[", v.value.index, "]");
+      if (v.value.node->Is("low_half")) continue;  // goes with the high one
+      NamedValue named{"", program, v};
+      Value whole = v.value;
+      if (v.value.node->Is("high_half")) {
+        whole = v.value.node->operand(0);
+        if (halves.stored.contains(WholeOf(v))) continue;
+        named.low = *halves.low.at(WholeOf(v));
+        named.at.step = std::max(v.step, named.low->step);
+      }
+      std::string name = BaseName(*whole.node);
+      if (whole.index > 0) name += StrCat("[", whole.index, "]");
       if (const int count = ++seen[name]; count > 1) name += StrCat(".", count);
-      out.push_back({std::move(name), program, v});
+      named.name = std::move(name);
+      out.push_back(std::move(named));
     }
   }
   return out;

@@ -3,7 +3,9 @@
 
 #include "codegen/build_plan.h"
 #include "ir/tensor.h"
+#include "runtime/executor.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,11 +17,19 @@ struct NamedValue {
   std::string name;     // "h.3/attn/proj/matmul", "backward/h.3/attn/proj/matmul.2"
   std::string program;  // whose step writes it
   StepValue at;
+  // Of a value that is stored in halves (passes/split_masters.cc) `at` is the high one; both are
+  // there after step at.step.
+  std::optional<StepValue> low = {};
+
+  Type type() const;
+  // Its elements, once step at.step is done.
+  std::vector<char> Read(Executor& executor) const;
 };
 
 // Of the programs of an update, in the order in which they are written. A name is the scope and the
 // op; values that are no part of the forward pass begin with their phase; later ones of the same
-// name get a number, and further results of an op theirs: "h.3/attn/core/attention[1]".
+// name get a number, what is stored in halves is one value under the name of the whole, and further
+// results of an op theirs: "h.3/attn/core/attention[1]".
 std::vector<NamedValue> NameValues(const StepValues& values);
 
 // Those whose names match `pattern` (* is any run of characters), or, when none does, the last

@@ -49,8 +49,8 @@ Metrics Watch::Step(Trainer& trainer, const std::vector<Feed>& micro_batches,
         for (size_t i = 0; i < watched_.size(); ++i) {
           const NamedValue& v = watched_[i].value;
           if (v.at.step != step || v.program != program) continue;
-          const Type& type = v.at.value.type();
-          const std::vector<char> bytes = executor.ReadBuffer(v.at.buffer, type.Bytes());
+          const Type type = v.type();
+          const std::vector<char> bytes = v.Read(executor);
           figures[i] = {v.name, type,
                         ComputeFigures(Tensor::FromBytes(type, bytes.data()), watched_[i].figures)};
         }

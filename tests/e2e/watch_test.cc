@@ -3,6 +3,8 @@
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
 #include "frontend/driver/probe.h"
+#include "frontend/driver/safetensors.h"
+#include "frontend/driver/values.h"
 #include "tests/e2e/run_support.h"
 
 #include <gtest/gtest.h>
@@ -122,6 +124,27 @@ TEST_P(WatchTest, probe_writes_what_was_watched) {
   }
   EXPECT_EQ(absmax, watched.absmax);
   EXPECT_EQ(std::sqrt(squares / (8 * 32 * 2 * 16)), watched.rms);
+}
+
+// Masters that are kept in halves are seen whole: what the checkpoint holds.
+TEST_P(WatchTest, probe_joins_the_halves_of_a_master) {
+  for (const bool fuse : {true, false}) {
+    TrainConfig config = Config(fuse ? "fused" : "unfused");
+    config.dtype = "bf16", config.fuse = fuse, config.max_iters = 3;
+    config.lr_decay_iters = 10;
+    RunTraining(config, {.patterns = {"update/wte/w"}, .every = 3});
+    ProbeOptions options{.tensor = "update/wte/w", .output = dir_ / "w.npy", .after = 2};
+    options.out = std::tmpfile();
+    RunProbe(config, options);
+    std::fclose(options.out);
+    const SafetensorsFile saved(FindCheckpoint(config.out_dir) + "/model.safetensors");
+    const TensorInfo& wte = *saved.Find("wte/w");
+    const std::vector<char> want = saved.Read(wte), file = ReadFile(options.output);
+    ASSERT_GT(file.size(), want.size());
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), file.end() - std::ssize(want)));
+    const auto rms = ComputeFigures(Tensor::FromBytes(wte.type, want.data()), {"rms"});
+    EXPECT_EQ(ReadWatched(config.out_dir).at(0).rms, rms[0].second);
+  }
 }
 
 // Weights from a file are what a run starts with, here as in training.
