@@ -105,5 +105,8 @@ std::string ConfigText(const TrainConfig& config, const ConfigKey& key);
 
 // ", did you mean 'n_layer' or 'n_head'?" for a misspelt word; "" when nothing is near.
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& known);
+// The same for a pattern, and where nothing is near, some of the names: "; there are 40 names, such
+// as wte, wpe".
+std::string NearNames(std::string_view pattern, const std::vector<std::string>& known);
 
 }  // namespace stator

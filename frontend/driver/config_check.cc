@@ -65,6 +65,14 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& kn
   return text.empty() ? text : text + "?";
 }
 
+std::string NearNames(std::string_view pattern, const std::vector<std::string>& known) {
+  const std::string near = DidYouMean(pattern, known);
+  if (!near.empty()) return near;
+  const std::vector<std::string> some(known.begin(),
+                                      known.begin() + std::min<ptrdiff_t>(5, std::ssize(known)));
+  return StrCat("; there are ", known.size(), " names, such as ", Join(some, ", "));
+}
+
 int64_t MemoryBudget(const TrainConfig& config) {
   static constexpr std::pair<std::string_view, double> kUnits[] = {
       {"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};

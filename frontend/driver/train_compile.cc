@@ -4,6 +4,10 @@
 #include "frontend/driver/train.h"
 #include "ir/base/error.h"
 
+#include <algorithm>
+#include <set>
+#include <string>
+
 namespace stator {
 namespace {
 
@@ -26,15 +30,17 @@ CompileOptions MakeCompileOptions(const TrainConfig& config, const Target& targe
 }
 
 void CheckKeptScopes(const TrainConfig& config, const Graph& model) {
+  std::set<std::string> scopes;
+  for (const Node* n = model.first(); n != nullptr; n = n->next()) {
+    if (!n->scope().empty()) scopes.insert(n->scope());
+  }
   for (const std::string& glob : config.keep_f32) {
-    bool found = false;
-    for (const Node* n = model.first(); n != nullptr && !found; n = n->next()) {
-      found = GlobMatch(glob, n->scope());
+    if (std::any_of(scopes.begin(), scopes.end(),
+                    [&](const std::string& scope) { return GlobMatch(glob, scope); })) {
+      continue;
     }
-    if (!found) {
-      Fail(ErrorCode::kInvalidArgument, "keep_f32: no scope of ", config.model, " matches '", glob,
-           "'; scopes look like ", model.first()->scope());
-    }
+    Fail(ErrorCode::kInvalidArgument, "keep_f32: no scope of ", config.model, " matches '", glob,
+         "'", NearNames(glob, {scopes.begin(), scopes.end()}));
   }
 }
 

@@ -57,15 +57,8 @@ std::vector<std::string> ScopesOf(const std::string& name) {
     known.insert(v.name);
     for (const std::string& scope : ScopesOf(v.name)) known.insert(scope);
   }
-  const std::vector<std::string> names(known.begin(), known.end());
-  std::string hint = DidYouMean(pattern, names);
-  if (hint.empty()) {
-    const std::vector<std::string> some(names.begin(),
-                                        names.begin() + std::min<ptrdiff_t>(5, std::ssize(names)));
-    hint = StrCat("; there are ", names.size(), " names, such as ", Join(some, ", "));
-  }
   Fail(ErrorCode::kInvalidArgument, what, ": '", pattern, "' matches no value that the step stores",
-       hint);
+       NearNames(pattern, {known.begin(), known.end()}));
 }
 
 // Sums and extremes in one pass.

@@ -67,6 +67,17 @@ TEST_F(Training, a_residual_stream_in_f32_adds_no_kernels) {
   }
 }
 
+TEST_F(Training, scopes_to_keep_in_f32_that_are_nowhere_are_told) {
+  TrainConfig config = SmallConfig(dir_, "out");
+  const auto error = [&](const char* glob) {
+    config.keep_f32 = {"*residual", glob};
+    return ErrorOf([&] { CompileTraining(config, *MakeRecordedTarget("h200"), true); });
+  };
+  EXPECT_HAS(error("h.7/mlp"),
+             "keep_f32: no scope of gpt2 matches 'h.7/mlp', did you mean 'h.0/mlp'");
+  EXPECT_HAS(error("nothing_like_it"), "'nothing_like_it'; there are ");
+}
+
 TEST_F(Training, a_residual_stream_in_f32_trains) {
   const TrainConfig exact = SmallConfig(dir_, "exact");
   TrainConfig kept = SmallConfig(dir_, "kept");
