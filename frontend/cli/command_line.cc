@@ -139,6 +139,14 @@ std::string Unexpected(const CLI::App& command) {
   return StrCat("unknown flag '", rest[0], "'", DidYouMean(word, known));
 }
 
+// A plan file is shown as it is: a key beside it would have no effect.
+std::string BesideLoad(const CommandLine& line) {
+  if (line.load.empty() || (line.config.toml.empty() && line.config.flags.empty())) return "";
+  const std::string& toml = line.config.toml;
+  return StrCat(toml.empty() ? "--" + line.config.flags[0].key : toml,
+                " says what to compile, and --load describes a plan that is there already");
+}
+
 }  // namespace
 
 CommandLine ParseCommandLine(int argc, const char* const* argv) {
@@ -174,7 +182,8 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   AddConfigCommand(app, "sample", "print text drawn from the model in out_dir", out);
   CLI::App& plan = AddConfigCommand(app, "plan", "compile, and say what the plan holds", out);
   plan.add_option("--gpu", out.gpu,
-                  "plan for a GPU that is not here, by name: h200; an unknown name lists all");
+                  "plan for a GPU that is not here, by name: h200; an unknown name lists all")
+      ->excludes(plan.get_option("--device"));
   plan.add_option("-o,--output", out.output, "write the plan to a file");
   plan.add_option("--dump", out.dump, "write every program's text after every pass to a folder");
   plan.add_option("--load", out.load, "describe a plan file instead of compiling")
@@ -215,7 +224,9 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
     return out;
   }
   const CLI::App& command = *app.get_subcommands().at(0);
-  if (const std::string text = Unexpected(command); !text.empty()) {
+  std::string text = Unexpected(command);
+  if (text.empty()) text = BesideLoad(out);
+  if (!text.empty()) {
     out.text = StrCat("stator ", command.get_name(), ": ", text, "\n");
     out.exit_code = kBadUsage;
     return out;

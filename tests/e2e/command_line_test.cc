@@ -98,6 +98,10 @@ TEST_F(CommandLineTest, plans_without_a_gpu_and_saves_plans) {
   EXPECT_HAS(loaded.out, "made with");
   EXPECT_EQ(Run(StrCat("doctor --plan ", file)).status, 0);
   EXPECT_EQ(Run(StrCat("plan --load ", file, " -o ", dir_ / "other.plan")).status, 2);
+  const Outcome beside = Run(StrCat("plan --load ", file, " --dropout 0.5"));
+  EXPECT_EQ(beside.status, 2);
+  EXPECT_HAS(beside.err, "--dropout says what to compile, and --load describes a plan");
+  EXPECT_EQ(Run("plan --gpu h200 --device cpu").status, 2);
   EXPECT_HAS(Run("plan --load /dev/zero").err, "/dev/zero is not a regular file");
 }
 
