@@ -1,5 +1,6 @@
 #include "frontend/driver/checkpoint.h"
 
+#include "frontend/driver/checksum.h"
 #include "frontend/driver/file.h"
 #include "frontend/driver/json.h"
 #include "frontend/driver/safetensors.h"
@@ -57,7 +58,12 @@ int64_t FileBytes(const std::string& path) {
 }
 
 void WriteDirectory(Executor& executor, const CheckpointInfo& info, const std::string& directory) {
-  const auto read = [&](const std::string& name) { return executor.ReadState(name); };
+  std::map<std::string, std::string> checksums;
+  const auto read = [&](const std::string& name) {
+    std::vector<char> bytes = executor.ReadState(name);
+    checksums[name] = Hex64(ChecksumOf(bytes));
+    return bytes;
+  };
   Json::Object files;
   for (const bool parameters : {true, false}) {
     const std::string path = StrCat(directory, "/", parameters ? kModelFile : kStateFile);
@@ -69,7 +75,8 @@ void WriteDirectory(Executor& executor, const CheckpointInfo& info, const std::s
                                  {"iteration", info.iteration},
                                  {"files", std::move(files)},
                                  {"config", Texts(info.config)},
-                                 {"versions", Texts(info.versions)}};
+                                 {"versions", Texts(info.versions)},
+                                 {"checksums", Texts(checksums)}};
   OutputFile file(StrCat(directory, "/", kInfoFile));
   file.WriteText(PrintJson(json, 2) + "\n");
   file.Close();
@@ -201,6 +208,7 @@ CheckpointInfo ReadCheckpointInfo(const std::string& directory) {
   if (info.iteration < 0) Fail(ErrorCode::kParse, path, ": iteration ", info.iteration);
   info.config = ReadTexts(json, "config", path);
   info.versions = ReadTexts(json, "versions", path);
+  if (json.Find("checksums")) info.checksums = ReadTexts(json, "checksums", path);
   return info;
 }
 

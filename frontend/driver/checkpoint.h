@@ -1,7 +1,8 @@
 // Checkpoints: out_dir/step-00002000/ holds
 //   model.safetensors   parameters by name
 //   state.safetensors   every other state that cannot be rebuilt: moments, counters, seeds
-//   checkpoint.json     configuration, data position, versions, sizes of the two files above
+//   checkpoint.json     configuration, data position, versions, sizes of the two files above, and
+//                       a checksum of every tensor's bytes
 // and out_dir/latest names the directory that counts. A directory is written under a temporary
 // name, synced and renamed; `latest` is replaced after that, so that a crash at any moment leaves
 // either the old checkpoint or the new one.
@@ -21,6 +22,8 @@ struct CheckpointInfo {
   int64_t iteration = 0;  // batches consumed: the data position, as batches are a function of it
   std::map<std::string, std::string> config;    // as ConfigText gives it
   std::map<std::string, std::string> versions;  // of what wrote it: the plan's fingerprint
+  // By tensor, as Hex64 of a Checksum; of a checkpoint that was read. An older one has none.
+  std::map<std::string, std::string> checksums = {};
 };
 
 // States that a checkpoint holds: all but derived ones and gradient accumulators, which are zero
@@ -44,7 +47,7 @@ enum class Restore {
 };
 // Writes the checkpoint's tensors into the executor's states, and rebuilds derived ones. Throws
 // `Error` (kInvalidArgument) naming a state that is missing, left over or of another type, before
-// any state is written.
+// any state is written; and (kParse) naming a tensor whose bytes are not what its checksum says.
 void RestoreCheckpoint(Executor& executor, const std::string& directory, Restore what);
 
 // Fills every state that has an initializer, and the seed of the random streams; derived states are

@@ -1,5 +1,6 @@
 // Filling a plan's states: from a checkpoint, or from initializers.
 #include "frontend/driver/checkpoint.h"
+#include "frontend/driver/checksum.h"
 #include "frontend/driver/safetensors.h"
 #include "frontend/dsl/initializer.h"
 #include "ir/base/error.h"
@@ -9,6 +10,8 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <string>
 
 namespace stator {
 namespace {
@@ -34,6 +37,21 @@ void CheckNothingLeft(const Plan& plan, const SafetensorsFile& file) {
            "', which this model has not");
     }
   }
+}
+
+// Fills state `s` from its tensor. `expected`: the checksum of what was saved, "" when unknown.
+void FillFrom(const SafetensorsFile& file, const StateEntry& s, const std::string& expected,
+              Executor& executor) {
+  const TensorInfo& tensor = Lookup(file, s);
+  Checksum sum;
+  executor.FillState(s.name, [&](int64_t offset, std::span<char> out) {
+    file.Read(tensor, offset, out);
+    if (!expected.empty()) sum.Add(offset, out);
+  });
+  const std::string got = Hex64(sum.value());
+  if (expected.empty() || got == expected) return;
+  Fail(ErrorCode::kParse, file.path(), ": '", s.name, "' is damaged: its checksum is ", got, ", ",
+       expected, " when it was saved");
 }
 
 // The value in `dtype`, as the bytes of one element.
@@ -94,13 +112,12 @@ void RestoreCheckpoint(Executor& executor, const std::string& directory, Restore
     if (wanted(s)) Lookup(file_of(s), s);
   }
   CheckNothingLeft(plan, model);
+  const std::map<std::string, std::string> checksums = ReadCheckpointInfo(directory).checksums;
   if (everything) CheckNothingLeft(plan, rest);
   for (const StateEntry& s : plan.states) {
     if (!wanted(s)) continue;
-    const SafetensorsFile& file = file_of(s);
-    const TensorInfo& tensor = Lookup(file, s);
-    executor.FillState(
-        s.name, [&](int64_t offset, std::span<char> out) { file.Read(tensor, offset, out); });
+    const auto sum = checksums.find(s.name);
+    FillFrom(file_of(s), s, sum == checksums.end() ? "" : sum->second, executor);
   }
   RebuildDerivedStates(executor);
 }

@@ -178,6 +178,30 @@ TEST_F(Checkpoint, damage_is_named) {
   EXPECT_HAS(ErrorOf([&] { FindCheckpoint(out_); }), "no name of a checkpoint");
 }
 
+TEST_F(Checkpoint, a_flipped_bit_is_noticed_and_named) {
+  for (const std::string part : {"model", "state"}) {
+    auto executor = New();
+    Fill(*executor, 1.5f);
+    const std::string directory = SaveCheckpoint(*executor, info_, out_);
+    const auto error = [&] {
+      return ErrorOf([&] { RestoreCheckpoint(*New(), directory, Restore::kEverything); });
+    };
+    EXPECT_EQ(error(), "");
+    const std::string path = StrCat(directory, "/", part, ".safetensors");
+    std::vector<char> bytes = ReadFile(path);
+    bytes.back() ^= 1;
+    WriteFileAtomically(path, {bytes.data(), bytes.size()});
+    EXPECT_HAS(error(), StrCat(path, ": '", part == "model" ? "w" : "w.m", "' is damaged: its"));
+    // Without checksums, as those before had none.
+    const std::vector<char> json = ReadFile(directory + "/checkpoint.json");
+    const std::string text(json.begin(), json.end());
+    const size_t at = text.find("\"checksums\"");
+    ASSERT_NE(at, text.npos);
+    WriteFileAtomically(directory + "/checkpoint.json", text.substr(0, text.rfind(',', at)) + "}");
+    EXPECT_EQ(error(), "");
+  }
+}
+
 TEST_F(Checkpoint, one_that_nothing_calls_the_latest_is_found) {
   auto executor = New();
   const std::string first = SaveCheckpoint(*executor, info_, out_);
