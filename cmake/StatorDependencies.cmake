@@ -19,6 +19,8 @@ find_package(CLI11 QUIET CONFIG)
 stator_require(CLI11::CLI11 libcli11-dev)
 find_package(nlohmann_json QUIET CONFIG)
 stator_require(nlohmann_json::nlohmann_json nlohmann-json3-dev)
+find_package(ZLIB QUIET)
+stator_require(ZLIB::ZLIB zlib1g-dev)
 
 # flatbuffers: header-only use (builder and verifier); flatc writes the header of the plan's schema.
 find_path(STATOR_FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h)

@@ -61,7 +61,7 @@ void WriteDirectory(Executor& executor, const CheckpointInfo& info, const std::s
   std::map<std::string, std::string> checksums;
   const auto read = [&](const std::string& name) {
     std::vector<char> bytes = executor.ReadState(name);
-    checksums[name] = Hex64(ChecksumOf(bytes));
+    checksums[name] = ChecksumText(ChecksumOf(bytes));
     return bytes;
   };
   Json::Object files;
@@ -76,7 +76,7 @@ void WriteDirectory(Executor& executor, const CheckpointInfo& info, const std::s
                                  {"files", std::move(files)},
                                  {"config", Texts(info.config)},
                                  {"versions", Texts(info.versions)},
-                                 {"checksums", Texts(checksums)}};
+                                 {"crc32", Texts(checksums)}};
   OutputFile file(StrCat(directory, "/", kInfoFile));
   file.WriteText(PrintJson(json, 2) + "\n");
   file.Close();
@@ -208,7 +208,7 @@ CheckpointInfo ReadCheckpointInfo(const std::string& directory) {
   if (info.iteration < 0) Fail(ErrorCode::kParse, path, ": iteration ", info.iteration);
   info.config = ReadTexts(json, "config", path);
   info.versions = ReadTexts(json, "versions", path);
-  if (json.Find("checksums")) info.checksums = ReadTexts(json, "checksums", path);
+  if (json.Find("crc32")) info.checksums = ReadTexts(json, "crc32", path);
   return info;
 }
 

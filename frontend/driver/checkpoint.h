@@ -2,7 +2,7 @@
 //   model.safetensors   parameters by name
 //   state.safetensors   every other state that cannot be rebuilt: moments, counters, seeds
 //   checkpoint.json     configuration, data position, versions, sizes of the two files above, and
-//                       a checksum of every tensor's bytes
+//                       the CRC-32 of every tensor's bytes
 // and out_dir/latest names the directory that counts. A directory is written under a temporary
 // name, synced and renamed; `latest` is replaced after that, so that a crash at any moment leaves
 // either the old checkpoint or the new one.
@@ -22,7 +22,7 @@ struct CheckpointInfo {
   int64_t iteration = 0;  // batches consumed: the data position, as batches are a function of it
   std::map<std::string, std::string> config;    // as ConfigText gives it
   std::map<std::string, std::string> versions;  // of what wrote it: the plan's fingerprint
-  // By tensor, as Hex64 of a Checksum; of a checkpoint that was read. An older one has none.
+  // By tensor, as ChecksumText gives it; of a checkpoint that was read. An older one has none.
   std::map<std::string, std::string> checksums = {};
 };
 

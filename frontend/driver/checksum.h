@@ -1,27 +1,36 @@
 // Checksums of tensors in files: whether the bytes that are read are those that were written.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace stator {
 
-// Adds up the pieces of a tensor in any order and from several threads; how it is cut does not
-// matter. Little-endian words w of 4 bytes, each times an odd number that hangs on its place, sum
-// up mod 2^64 (multilinear hashing): any change within one word is seen, others all but surely. No
-// defence against an adversary.
+// The CRC-32 of a tensor's bytes, as zlib has it (`zlib.crc32` of Python), from pieces that come in
+// any order and from several threads.
 class Checksum {
  public:
-  // `bytes` begin at byte `offset` of the tensor.
+  // `bytes` begin at byte `offset` of the tensor. Pieces do not overlap.
   void Add(int64_t offset, std::span<const char> bytes);
-  uint64_t value() const { return sum_; }
+  // Of all pieces, which leave no gap.
+  uint32_t value() const;
 
  private:
-  std::atomic<uint64_t> sum_{0};
+  struct Piece {
+    int64_t offset, size;
+    uint32_t crc;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Piece> pieces_;
 };
 
 // Of a whole tensor, in threads.
-uint64_t ChecksumOf(std::span<const char> bytes);
+uint32_t ChecksumOf(std::span<const char> bytes);
+
+// As checkpoints write it: 8 hexadecimal digits.
+std::string ChecksumText(uint32_t value);
 
 }  // namespace stator

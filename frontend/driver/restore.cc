@@ -48,9 +48,9 @@ void FillFrom(const SafetensorsFile& file, const StateEntry& s, const std::strin
     file.Read(tensor, offset, out);
     if (!expected.empty()) sum.Add(offset, out);
   });
-  const std::string got = Hex64(sum.value());
+  const std::string got = ChecksumText(sum.value());
   if (expected.empty() || got == expected) return;
-  Fail(ErrorCode::kParse, file.path(), ": '", s.name, "' is damaged: its checksum is ", got, ", ",
+  Fail(ErrorCode::kParse, file.path(), ": '", s.name, "' is damaged: its CRC-32 is ", got, ", ",
        expected, " when it was saved");
 }
 

@@ -195,7 +195,7 @@ TEST_F(Checkpoint, a_flipped_bit_is_noticed_and_named) {
     // Without checksums, as those before had none.
     const std::vector<char> json = ReadFile(directory + "/checkpoint.json");
     const std::string text(json.begin(), json.end());
-    const size_t at = text.find("\"checksums\"");
+    const size_t at = text.find("\"crc32\"");
     ASSERT_NE(at, text.npos);
     WriteFileAtomically(directory + "/checkpoint.json", text.substr(0, text.rfind(',', at)) + "}");
     EXPECT_EQ(error(), "");
