@@ -39,7 +39,8 @@ Values GeluGrad(Builder& b, const OpView& op, const Values& dy) {
   if (op.Str("approximate") == kTanh) {
     const Value s = TanhShare(b, x);
     const Value slope = b.Fma(b.Mul(x, x), 6 * kCubic * kSqrt2OverPi, 2 * kSqrt2OverPi);
-    return {b.Mul(dy[0], b.Mul(s, b.Fma(Rest(b, x, s), slope, 1)))};
+    // s comes first: where it is 0 the rest, however large, is gone before it can overflow.
+    return {b.Mul(dy[0], b.Fma(b.Mul(s, Rest(b, x, s)), slope, s))};
   }
   const Value bell = b.Mul(b.Exp(b.Mul(b.Mul(x, x), -0.5)), kSqrt2OverPi / 2);
   return {b.Mul(dy[0], b.Fma(x, bell, ErfShare(b, x)))};

@@ -95,6 +95,25 @@ TEST_F(AutodiffTest, two_layers) {
   ExpectGradientsMatch(graph_);
 }
 
+// Where x is large the slope is 0 or 1, whatever overflows on the way there.
+TEST_F(AutodiffTest, activations_far_from_zero) {
+  const std::vector<double> far = {-1e18, -3e13, -1e5, -200, 200, 1e5, 3e13, 1e18};
+  for (const char* kind : {"none", "tanh"}) {
+    Graph graph("f");
+    Builder b(graph);
+    const Value x = graph.AddState("x", {DType::kF32, {8}}, {{"trainable", true}});
+    const Value y = b.Create1("gelu", {x}, {{"approximate", std::string(kind)}});
+    graph.AddOutput("dx", Gradients(graph, b.Sum(y, Dims{}, true), {x})[0]);
+    std::map<std::string, Tensor> params;
+    params.emplace("x", Tensor(Type{DType::kF32, {8}}));
+    for (int k = 0; k < 8; ++k) params.at("x").Set(k, far[static_cast<size_t>(k)]);
+    const InterpreterResult r = Interpret(graph, params);
+    for (int k = 0; k < 8; ++k) {
+      EXPECT_EQ(r.outputs[0].f[k], far[static_cast<size_t>(k)] > 0 ? 1 : 0) << kind << " " << k;
+    }
+  }
+}
+
 TEST_F(AutodiffTest, gradient_by_an_intermediate_value) {
   const Value x = State("x", {3});
   const Value y = b_.Exp(x);
