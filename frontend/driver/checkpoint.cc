@@ -170,8 +170,12 @@ std::string SaveCheckpoint(Executor& executor, const CheckpointInfo& info,
   return directory;
 }
 
+bool IsCheckpoint(const std::string& directory) {
+  return fs::exists(StrCat(directory, "/", kInfoFile));
+}
+
 std::string FindCheckpoint(const std::string& out_dir) {
-  if (fs::exists(StrCat(out_dir, "/", kInfoFile))) return out_dir;
+  if (IsCheckpoint(out_dir)) return out_dir;
   const std::string latest = StrCat(out_dir, "/", kLatest);
   if (!fs::exists(latest)) return NewestOf(out_dir);
   const std::vector<char> text = ReadFile(latest);

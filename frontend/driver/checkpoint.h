@@ -35,6 +35,8 @@ bool IsCheckpointed(const StateEntry& state);
 std::string SaveCheckpoint(Executor& executor, const CheckpointInfo& info,
                            const std::string& out_dir);
 
+// Whether `directory` is itself a checkpoint, whole or not.
+bool IsCheckpoint(const std::string& directory);
 // The directory that `out_dir` or `out_dir`/latest stands for, without a latest the newest one; ""
 // when there is no checkpoint.
 std::string FindCheckpoint(const std::string& out_dir);

@@ -60,6 +60,12 @@ class TrainingRun {
 
 TrainResult TrainingRun::Run() {
   ValidateConfig(config_);
+  // Checkpoints in a checkpoint would be found by nobody, and removed with it.
+  if (IsCheckpoint(config_.out_dir)) {
+    Fail(ErrorCode::kInvalidArgument, "out_dir: ", config_.out_dir, " is itself a checkpoint; to ",
+         "go on from it, --resume with the folder that holds it, or begin a run in another ",
+         "out_dir with --init_from ", config_.out_dir, "/model.safetensors");
+  }
   const std::string checkpoint = FindCheckpoint(config_.out_dir);
   if (config_.resume) result_.iteration = ReadCheckpointInfo(checkpoint).iteration;
   reported_ = result_.iteration;

@@ -171,6 +171,20 @@ TEST_F(Training, a_run_that_never_begins_keeps_the_metrics_of_the_one_before) {
   EXPECT_EQ(ReadSteps(config.out_dir), steps);
 }
 
+TEST_F(Training, a_checkpoint_is_no_out_dir) {
+  TrainConfig config = SmallConfig(dir_, "outer");
+  config.max_iters = 2, config.warmup_iters = 1;
+  RunTraining(config);
+  const std::string checkpoint = FindCheckpoint(config.out_dir);
+  config.out_dir = checkpoint;
+  config.max_iters = 4;
+  for (const bool resume : {true, false}) {
+    config.resume = resume;
+    EXPECT_HAS(ErrorOf([&] { RunTraining(config); }), "is itself a checkpoint; to go on from it");
+  }
+  EXPECT_EQ(FindCheckpoint(checkpoint), checkpoint);  // to read it is fine
+}
+
 TEST_F(Training, few_updates_and_none_have_a_schedule) {
   for (const char* schedule : {"cosine", "linear", "wsd", "constant"}) {
     for (const int64_t updates : {0, 1}) {
