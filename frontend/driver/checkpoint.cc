@@ -88,7 +88,7 @@ std::string FreeName(const std::string& out_dir, int64_t iteration) {
   char base[32];
   std::snprintf(base, sizeof base, "step-%08lld", static_cast<long long>(iteration));
   std::string name = base;
-  for (int i = 2; fs::exists(StrCat(out_dir, "/", name)); ++i) name = StrCat(base, ".", i);
+  for (int i = 2; PathExists(StrCat(out_dir, "/", name)); ++i) name = StrCat(base, ".", i);
   return name;
 }
 
@@ -109,37 +109,48 @@ bool IsOurName(std::string_view name) {
   return take_digits() > 0 && name.empty();
 }
 
+// What is in `directory`; nothing where it is missing.
+std::vector<std::string> NamesIn(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename());
+  }
+  if (error && error != std::errc::no_such_file_or_directory &&
+      error != std::errc::not_a_directory) {
+    Fail(ErrorCode::kIo, "cannot read the folder ", directory, ": ", error.message());
+  }
+  return names;
+}
+
 // The newest checkpoint that has its name, and so is whole, "" without one: a process may have been
 // killed before it said which is the latest.
 std::string NewestOf(const std::string& out_dir) {
   std::pair<long long, long long> newest = {-1, 0};
   std::string found;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(out_dir, none)) {
-    const std::string name = entry.path().filename();
-    if (!IsOurName(name) || !fs::exists(entry.path() / kInfoFile)) continue;
+  for (const std::string& name : NamesIn(out_dir)) {
+    const std::string path = StrCat(out_dir, "/", name);
+    if (!IsOurName(name) || !IsCheckpoint(path)) continue;
     const size_t dot = name.find('.');
     const std::pair<long long, long long> place = {
         std::atoll(name.c_str() + 5), dot == name.npos ? 0 : std::atoll(name.c_str() + dot + 1)};
     if (place <= newest) continue;
     newest = place;
-    found = entry.path();
+    found = path;
   }
   return found;
 }
 
 // Older checkpoints, and what a crash left; never `keep`, nor a folder that somebody has named.
 void RemoveOthers(const std::string& out_dir, const std::string& keep) {
-  std::vector<fs::path> old;
-  for (const auto& entry : fs::directory_iterator(out_dir)) {
-    const std::string name = entry.path().filename();
+  std::error_code ignored;  // leftovers cost space, nothing else
+  for (const std::string& name : NamesIn(out_dir)) {
+    const std::string path = StrCat(out_dir, "/", name);
     const std::string_view made =
         name.starts_with(".tmp-") ? std::string_view(name).substr(5) : name;
-    if (entry.is_directory() && name != keep && IsOurName(made)) old.push_back(entry.path());
-  }
-  for (const fs::path& path : old) {
-    std::error_code ignored;  // leftovers cost space, nothing else
-    fs::remove_all(path, ignored);
+    if (name == keep || !IsOurName(made)) continue;
+    if (fs::is_directory(path, ignored)) fs::remove_all(path, ignored);
   }
 }
 
@@ -171,13 +182,19 @@ std::string SaveCheckpoint(Executor& executor, const CheckpointInfo& info,
 }
 
 bool IsCheckpoint(const std::string& directory) {
-  return fs::exists(StrCat(directory, "/", kInfoFile));
+  return PathExists(StrCat(directory, "/", kInfoFile));
 }
 
 std::string FindCheckpoint(const std::string& out_dir) {
   if (IsCheckpoint(out_dir)) return out_dir;
   const std::string latest = StrCat(out_dir, "/", kLatest);
-  if (!fs::exists(latest)) return NewestOf(out_dir);
+  std::error_code error;
+  const bool named = fs::exists(latest, error);
+  if (error) {
+    Fail(ErrorCode::kIo, "cannot read ", latest, ": ", error.message(),
+         "; without that file the newest checkpoint counts");
+  }
+  if (!named) return NewestOf(out_dir);
   const std::vector<char> text = ReadFile(latest);
   const std::string name(Trim(std::string_view(text.data(), text.size())));
   if (name.empty() || name.find('/') != std::string::npos) {

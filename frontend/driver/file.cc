@@ -129,6 +129,13 @@ void WriteFileAtomically(const std::string& path, std::string_view text) {
 
 void CheckWritable(const std::string& path) { const TemporaryFile file(path, Destination(path)); }
 
+bool PathExists(const std::string& path) {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  if (error) Fail(ErrorCode::kIo, "cannot look at ", path, ": ", error.message());
+  return exists;
+}
+
 void CreateDirectories(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

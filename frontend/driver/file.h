@@ -52,6 +52,9 @@ std::vector<char> ReadFile(const std::string& path);
 void WriteFileAtomically(const std::string& path, std::string_view text);
 // Throws what WriteFileAtomically would, before the work whose result it is to write.
 void CheckWritable(const std::string& path);
+// Whether there is anything at `path`, behind links. Throws `Error` (kIo) where that cannot be
+// told: a folder that may not be searched, links in a circle, a name too long.
+bool PathExists(const std::string& path);
 // With those above it; it may be there.
 void CreateDirectories(const std::string& path);
 // Keeps others that ask for it out of a directory, while it lives. Throws `Error` where somebody

@@ -212,6 +212,17 @@ TEST_F(Checkpoint, one_that_nothing_calls_the_latest_is_found) {
   EXPECT_EQ(FindCheckpoint(out_), first + ".2");
 }
 
+TEST_F(Checkpoint, paths_that_cannot_be_followed_are_named) {
+  fs::create_directory(out_);
+  fs::create_symlink("latest", out_ + "/latest");
+  EXPECT_HAS(ErrorOf([&] { FindCheckpoint(out_); }),
+             StrCat("cannot read ", out_, "/latest: Too many levels of symbolic links; without"));
+  const std::string loop = dir_ / "loop", endless = dir_ / std::string(300, 'x');
+  fs::create_symlink("loop", loop);
+  EXPECT_HAS(ErrorOf([&] { FindCheckpoint(loop); }), StrCat("cannot look at ", loop));
+  EXPECT_HAS(ErrorOf([&] { FindCheckpoint(endless); }), "checkpoint.json: File name too long");
+}
+
 TEST_F(Checkpoint, no_checkpoint_is_no_error_to_look_for) { EXPECT_EQ(FindCheckpoint(out_), ""); }
 
 TEST(InitializeStates, depends_on_seed_and_name) {
