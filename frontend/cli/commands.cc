@@ -110,7 +110,6 @@ int Tune(const CommandLine& line) {
 
 int ShowSample(const CommandLine& line) {
   TrainConfig config = ResolveForCheckpoint(line.config);
-  const std::string directory = FindCheckpoint(config.out_dir);
   if (!TrainsOnBytes(config)) {
     Fail(ErrorCode::kUnsupported, "sample: the model was trained on token ids, and there is no ",
          "tokenizer to turn them into text");
@@ -119,7 +118,9 @@ int ShowSample(const CommandLine& line) {
   PlannedModel planned = CompileSampling(config, *device.target, true);
   const auto executor =
       MakeExecutor(std::move(planned.compiled.plan), MakeExecutorOptions(config, device));
-  RestoreCheckpoint(*executor, directory, Restore::kParameters);
+  WithCheckpoint(config.out_dir, [&](const std::string& directory) {
+    RestoreCheckpoint(*executor, directory, Restore::kParameters);
+  });
   std::printf("%s\n", SampleText(*executor, config).c_str());
   return 0;
 }

@@ -22,6 +22,7 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kStateFile = "state.safetensors";
 constexpr const char* kInfoFile = "checkpoint.json";
 constexpr const char* kLatest = "latest";
+constexpr int kMaxTries = 10;  // to read a checkpoint that is replaced meanwhile
 constexpr const char* kFormat = "stator checkpoint";
 
 bool IsParameter(const StateEntry& state) { return state.role == "parameter"; }
@@ -201,6 +202,19 @@ std::string FindCheckpoint(const std::string& out_dir) {
     Fail(ErrorCode::kParse, latest, ": '", name, "' is no name of a checkpoint");
   }
   return StrCat(out_dir, "/", name);
+}
+
+void WithCheckpoint(const std::string& out_dir,
+                    const std::function<void(const std::string& directory)>& read) {
+  for (int tries = kMaxTries;; --tries) {
+    const std::string directory = FindCheckpoint(out_dir);
+    try {
+      return read(directory);
+    } catch (const Error&) {
+      // `latest` names another before the old one is removed.
+      if (tries == 1 || FindCheckpoint(out_dir) == directory) throw;
+    }
+  }
 }
 
 CheckpointInfo ReadCheckpointInfo(const std::string& directory) {

@@ -11,6 +11,7 @@
 #include "runtime/executor.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -40,6 +41,10 @@ bool IsCheckpoint(const std::string& directory);
 // The directory that `out_dir` or `out_dir`/latest stands for, without a latest the newest one; ""
 // when there is no checkpoint.
 std::string FindCheckpoint(const std::string& out_dir);
+// Calls `read` with FindCheckpoint(out_dir). Where that fails as a run beside this one has replaced
+// the checkpoint, and so removed it, `read` is called with the next; a few times.
+void WithCheckpoint(const std::string& out_dir,
+                    const std::function<void(const std::string& directory)>& read);
 // Throws `Error` (kIo, kParse) for a directory that is incomplete or of a later version.
 CheckpointInfo ReadCheckpointInfo(const std::string& directory);
 

@@ -58,11 +58,14 @@ bool IsOfTheStart(const ConfigKey& key, std::string_view now, std::string_view t
 
 // `resumes`: every state is to be restored, and not the parameters alone.
 TrainConfig OverCheckpoint(const ConfigSources& sources, const TrainConfig& asked, bool resumes) {
-  const std::string directory = FindCheckpoint(asked.out_dir);
-  if (directory.empty()) {
-    Fail(ErrorCode::kInvalidArgument, "out_dir: there is no checkpoint in ", asked.out_dir);
-  }
-  const CheckpointInfo info = ReadCheckpointInfo(directory);
+  std::string directory;
+  CheckpointInfo info;
+  WithCheckpoint(asked.out_dir, [&](const std::string& found) {
+    if (found.empty()) {
+      Fail(ErrorCode::kInvalidArgument, "out_dir: there is no checkpoint in ", asked.out_dir);
+    }
+    info = ReadCheckpointInfo(directory = found);
+  });
   TrainConfig config;
   for (const auto& [name, text] : info.config) {
     // A key that this version does not know any more decides nothing here.

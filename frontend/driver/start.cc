@@ -9,9 +9,12 @@ namespace stator {
 
 int64_t StartStates(Executor& executor, const TrainConfig& config, bool bytes) {
   if (config.resume) {
-    const std::string checkpoint = FindCheckpoint(config.out_dir);
-    RestoreCheckpoint(executor, checkpoint, Restore::kEverything);
-    return ReadCheckpointInfo(checkpoint).iteration;
+    int64_t iteration = 0;
+    WithCheckpoint(config.out_dir, [&](const std::string& checkpoint) {
+      iteration = ReadCheckpointInfo(checkpoint).iteration;
+      RestoreCheckpoint(executor, checkpoint, Restore::kEverything);
+    });
+    return iteration;
   }
   InitializeStates(executor, static_cast<uint64_t>(config.seed));
   if (!config.init_from.empty()) {

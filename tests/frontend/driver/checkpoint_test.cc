@@ -212,6 +212,31 @@ TEST_F(Checkpoint, one_that_nothing_calls_the_latest_is_found) {
   EXPECT_EQ(FindCheckpoint(out_), first + ".2");
 }
 
+TEST_F(Checkpoint, one_replaced_while_it_is_read_is_looked_up_again) {
+  auto executor = New();
+  Fill(*executor, 1);
+  SaveCheckpoint(*executor, info_, out_);
+  int tries = 0;
+  auto fresh = New();
+  const auto restore = [&](const std::string& directory) {
+    if (++tries <= 3) {  // a run beside this one saves
+      ++info_.iteration;
+      SaveCheckpoint(*executor, info_, out_);
+    }
+    RestoreCheckpoint(*fresh, directory, Restore::kEverything);
+  };
+  WithCheckpoint(out_, restore);
+  EXPECT_EQ(tries, 4);
+  EXPECT_EQ(fresh->ReadState("w"), executor->ReadState("w"));
+  // What is damaged stays so, and a run that saves all the time wins in the end.
+  fs::remove(FindCheckpoint(out_) + "/model.safetensors");
+  EXPECT_HAS(ErrorOf([&] { WithCheckpoint(out_, restore); }), "model.safetensors");
+  EXPECT_EQ(tries, 5);
+  tries = -1000;
+  EXPECT_HAS(ErrorOf([&] { WithCheckpoint(out_, restore); }), "model.safetensors");
+  EXPECT_EQ(tries, -990);
+}
+
 TEST_F(Checkpoint, paths_that_cannot_be_followed_are_named) {
   fs::create_directory(out_);
   fs::create_symlink("latest", out_ + "/latest");
