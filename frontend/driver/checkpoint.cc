@@ -143,6 +143,18 @@ std::string NewestOf(const std::string& out_dir) {
   return found;
 }
 
+// latest.tmp-123 or metrics.jsonl.tmp-123, as WriteFileAtomically names what it has not renamed
+// yet.
+bool IsUnfinishedFile(const std::string& name) {
+  for (const std::string_view start : {"latest.tmp-", "metrics.jsonl.tmp-"}) {
+    if (name.starts_with(start) && name.size() > start.size() &&
+        name.find_first_not_of("0123456789", start.size()) == name.npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Older checkpoints, and what a crash left; never `keep`, nor a folder that somebody has named.
 void RemoveOthers(const std::string& out_dir, const std::string& keep) {
   std::error_code ignored;  // leftovers cost space, nothing else
@@ -150,6 +162,7 @@ void RemoveOthers(const std::string& out_dir, const std::string& keep) {
     const std::string path = StrCat(out_dir, "/", name);
     const std::string_view made =
         name.starts_with(".tmp-") ? std::string_view(name).substr(5) : name;
+    if (IsUnfinishedFile(name)) fs::remove(path, ignored);
     if (name == keep || !IsOurName(made)) continue;
     if (fs::is_directory(path, ignored)) fs::remove_all(path, ignored);
   }

@@ -110,6 +110,19 @@ TEST_F(Checkpoint, a_newer_one_replaces_the_older) {
   EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(out_)).iteration, 9);
 }
 
+TEST_F(Checkpoint, files_that_a_killed_run_had_begun_are_removed) {
+  auto executor = New();
+  fs::create_directory(out_);
+  const std::vector<std::string> begun = {"latest.tmp-123", "metrics.jsonl.tmp-4567"};
+  const std::vector<std::string> own = {"latest.tmp-", "metrics.jsonl.tmp-1.kept", "x.tmp-123"};
+  for (const auto* names : {&begun, &own}) {
+    for (const std::string& name : *names) WriteFileAtomically(StrCat(out_, "/", name), "x");
+  }
+  SaveCheckpoint(*executor, info_, out_);
+  for (const std::string& name : begun) EXPECT_FALSE(fs::exists(StrCat(out_, "/", name))) << name;
+  for (const std::string& name : own) EXPECT_TRUE(fs::exists(StrCat(out_, "/", name))) << name;
+}
+
 TEST_F(Checkpoint, a_failed_save_leaves_the_old_one_loadable) {
   auto executor = New();
   Fill(*executor, 1);
