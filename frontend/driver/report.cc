@@ -159,6 +159,15 @@ void Report::Evaluation(int64_t step, double loss, double bigram) {
   if (metrics_) Record(PrintJson(Json::Object{{"step", step}, {"val_loss", Number(loss)}}));
 }
 
+void Report::RenameMetrics(const std::string& path) {
+  if (path == options_.metrics_path) return;
+  if (std::rename(options_.metrics_path.c_str(), path.c_str()) != 0) {
+    Line(StrCat("cannot rename ", options_.metrics_path, ": ", std::strerror(errno)));
+    return;
+  }
+  options_.metrics_path = path;
+}
+
 void Report::Record(const std::string& json_line) {
   // An earlier run's lines stay until this one has something to say.
   const bool fresh = !recorded_ && options_.first_step == 0;

@@ -38,6 +38,8 @@ class Report {
   void Header(const char* name, const std::string& text);
   void Step(const StepReport& report);
   void Watched(int64_t step, const WatchedFigures& watched);
+  // Gives the file of metrics another name, over what is there.
+  void RenameMetrics(const std::string& path);
   // `bigram`: nats a byte of the bigram model; 0 when the data is not text.
   void Evaluation(int64_t step, double loss, double bigram);
 

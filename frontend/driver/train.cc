@@ -14,6 +14,7 @@
 #include "ir/base/error.h"
 
 #include <omp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -41,6 +42,7 @@ class TrainingRun {
   void Evaluate(bool last);
   void Save();
   void PrintSample();
+  std::string MetricsPath() const { return config_.out_dir + "/metrics.jsonl"; }
 
   TrainConfig config_;
   Device device_;
@@ -88,12 +90,16 @@ TrainResult TrainingRun::Run() {
   const Plan plan = std::move(planned.compiled.plan);
   CreateDirectories(config_.out_dir);
   const DirectoryLock lock(config_.out_dir);
+  // The metrics of an earlier run stay as long as its checkpoint, which one may yet resume.
+  const bool replaces = !config_.resume && !checkpoint.empty();
+  const std::string new_metrics = MetricsPath() + ".new";
+  unlink(new_metrics.c_str());  // of a run that was killed before it saved
   report_ = std::make_unique<Report>(Report::Options{
       .max_iters = config_.max_iters,
       .log_interval = config_.log_interval,
       .flops_per_token = FlopsPerToken(config_, planned.parameters),
       .peak_flops = device_.target->peak_flops(ComputeDType(config_, *device_.target)),
-      .metrics_path = config_.out_dir + "/metrics.jsonl",
+      .metrics_path = replaces ? new_metrics : MetricsPath(),
       .first_step = result_.iteration});
 
   const double start = Now();
@@ -111,10 +117,11 @@ TrainResult TrainingRun::Run() {
     }
   } else {
     if (!config_.init_from.empty()) report_->Header("weights", config_.init_from);
-    if (!checkpoint.empty()) {
+    if (replaces) {
       report_->Header("note",
                       StrCat(checkpoint, " is of an earlier run; this run's first checkpoint ",
-                             "replaces it (--resume would go on from it)"));
+                             "replaces it (--resume would go on from it); till then this run's ",
+                             "metrics are in ", new_metrics));
     }
   }
   if (watch_ != nullptr && watch_->Next(result_.iteration) > config_.max_iters) {
@@ -276,6 +283,7 @@ void TrainingRun::Save() {
                             .config = ConfigText(config_),
                             .versions = trainer_->plan().fingerprint};
   report_->Line("checkpoint " + SaveCheckpoint(trainer_->executor(), info, config_.out_dir));
+  report_->RenameMetrics(MetricsPath());
 }
 
 void TrainingRun::PrintSample() {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -169,6 +170,37 @@ TEST_F(Training, a_run_that_never_begins_keeps_the_metrics_of_the_one_before) {
   config.init_from = "";
   RunTraining(config);
   EXPECT_EQ(ReadSteps(config.out_dir), steps);
+}
+
+TEST_F(Training, metrics_stay_as_long_as_their_checkpoint) {
+  TrainConfig config = SmallConfig(dir_, "over");
+  config.max_iters = 6, config.warmup_iters = 1;
+  RunTraining(config);
+  const std::vector<Step> steps = ReadSteps(config.out_dir);
+  const std::string fresh = config.out_dir + "/metrics.jsonl.new";
+  // A run that forgot to resume, and ends before its first checkpoint.
+  TrainConfig other = config;
+  other.optimizer = "sgd";
+  other.learning_rate = 1e6, other.grad_clip = 0;
+  other.max_iters = 150;
+  EXPECT_HAS(ErrorOf([&] { RunTraining(other); }), "a lower learning_rate");
+  EXPECT_EQ(ReadSteps(config.out_dir), steps);
+  EXPECT_TRUE(std::filesystem::exists(fresh));
+  config.resume = true;
+  config.max_iters = 8;
+  RunTraining(config);
+  std::vector<Step> both = ReadSteps(config.out_dir);
+  EXPECT_EQ(both.size(), 8u);
+  both.resize(6);
+  EXPECT_EQ(both, steps);
+  EXPECT_FALSE(std::filesystem::exists(fresh));
+  // One that gets there.
+  config.resume = false;
+  config.seed = 2;
+  RunTraining(config);
+  EXPECT_EQ(ReadSteps(config.out_dir).size(), 8u);
+  EXPECT_NE(ReadSteps(config.out_dir)[0], steps[0]);
+  EXPECT_FALSE(std::filesystem::exists(fresh));
 }
 
 TEST_F(Training, a_checkpoint_is_no_out_dir) {
