@@ -69,7 +69,7 @@ std::string ReadTexts(const std::vector<std::string>& files) {
 
 // `bytes`: text, as `first` is, the file that said so.
 std::shared_ptr<const Tokens> Load(const std::vector<std::string>& files, bool bytes,
-                                   const std::string& first, TokenWidth width) {
+                                   const std::string& first, const DataOptions& options) {
   for (const std::string& path : files) {
     if (IsTokenFile(path) == bytes) {
       Fail(ErrorCode::kInvalidArgument, "data: ", first, " is ",
@@ -78,7 +78,9 @@ std::shared_ptr<const Tokens> Load(const std::vector<std::string>& files, bool b
   }
   if (bytes) return ByteTokens(ReadTexts(files));
   std::vector<std::shared_ptr<const Tokens>> parts;
-  for (const std::string& path : files) parts.push_back(TokenFile(path, width));
+  for (const std::string& path : files) {
+    parts.push_back(TokenFile(path, options.width, options.vocab_size));
+  }
   return parts.size() == 1 ? parts[0] : std::make_shared<Concatenation>(std::move(parts));
 }
 
@@ -96,7 +98,7 @@ Dataset LoadDataset(const DataOptions& options) {
   const std::vector<std::string> files = fortunes ? FortuneFiles() : options.files;
   Dataset data;
   data.bytes = !IsTokenFile(files[0]);
-  const auto whole = Load(files, data.bytes, files[0], options.width);
+  const auto whole = Load(files, data.bytes, files[0], options);
   const char* unit = data.bytes ? "bytes of text" : "tokens";
   data.description = fortunes ? StrCat(FormatCount(whole->size()), " ", unit,
                                        ", Debian's fortunes (", files.size(), " files)")
@@ -107,7 +109,7 @@ Dataset LoadDataset(const DataOptions& options) {
   if (whole->size() == 0) Fail(ErrorCode::kInvalidArgument, "data: ", files[0], " is empty");
   if (!options.val_files.empty()) {
     data.train = whole;
-    data.val = Load(options.val_files, data.bytes, files[0], options.width);
+    data.val = Load(options.val_files, data.bytes, files[0], options);
     return data;
   }
   const int64_t val = std::llround(options.val_fraction * static_cast<double>(whole->size()));

@@ -20,13 +20,15 @@ class Tokens {
 };
 
 enum class TokenWidth { kU16, kU32 };
+inline constexpr int64_t kAnyId = int64_t{1} << 31;  // a vocab_size that admits what int32 can say
 
 // Bytes as tokens: a vocabulary of 256.
 std::shared_ptr<const Tokens> ByteTokens(std::string text);
 // A token file, read as batches ask: raw little-endian ids (nanoGPT's train.bin), or the same after
 // a header of 256 int32 (llm.c's, known by its magic number). Throws `Error` (kIo, kParse) naming
-// the file.
-std::shared_ptr<const Tokens> TokenFile(const std::string& path, TokenWidth width);
+// the file; its Read throws (kInvalidArgument) naming an id that is not in [0, vocab_size).
+std::shared_ptr<const Tokens> TokenFile(const std::string& path, TokenWidth width,
+                                        int64_t vocab_size = kAnyId);
 // The part [start, start + count) of `whole`.
 std::shared_ptr<const Tokens> SliceTokens(std::shared_ptr<const Tokens> whole, int64_t start,
                                           int64_t count);
@@ -36,6 +38,7 @@ struct DataOptions {
   std::vector<std::string> val_files;  // empty: the end of `files`
   double val_fraction = 0.1;
   TokenWidth width = TokenWidth::kU16;  // of .bin files
+  int64_t vocab_size = kAnyId;          // of .bin files: their ids are below
 };
 
 struct Dataset {

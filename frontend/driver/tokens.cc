@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace stator {
 namespace {
@@ -30,7 +31,8 @@ class TextTokens : public Tokens {
 // then, and not a signal.
 class FileTokens : public Tokens {
  public:
-  FileTokens(const std::string& path, TokenWidth width) : file_(path) {
+  FileTokens(const std::string& path, TokenWidth width, int64_t vocab_size)
+      : file_(path), vocab_size_(vocab_size) {
     if (file_.size() == 0) Fail(ErrorCode::kIo, path, " is empty");
     FindTokens(width);
   }
@@ -43,12 +45,23 @@ class FileTokens : public Tokens {
       file_.Read(at, {reinterpret_cast<char*>(ids.data()), ids.size() * 2});
       std::copy(ids.begin(), ids.end(), out);
     } else {
-      // An id past 2^31 turns negative, which the executor's range check then refuses.
       file_.Read(at, {reinterpret_cast<char*>(out), static_cast<size_t>(count) * 4});
     }
+    CheckIds(start, {out, static_cast<size_t>(count)});
   }
 
  private:
+  // Of each batch, as files may be larger than memory, where a look at all would take minutes.
+  void CheckIds(int64_t start, std::span<const int32_t> ids) const {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const int64_t id = static_cast<uint32_t>(ids[i]);
+      if (id < vocab_size_) continue;
+      Fail(ErrorCode::kInvalidArgument, "data: token ", start + static_cast<int64_t>(i), " of ",
+           file_.path(), " is ", id, ", which is not in [0, ", vocab_size_,
+           "); vocab_size or data_dtype does not fit, or the file is damaged");
+    }
+  }
+
   void FindTokens(TokenWidth width) {
     width_ = width == TokenWidth::kU16 ? 2 : 4;
     int64_t bytes = file_.size();
@@ -74,6 +87,7 @@ class FileTokens : public Tokens {
   int64_t first_ = 0;  // byte
   int64_t count_ = 0;
   int width_ = 2;  // bytes
+  int64_t vocab_size_ = 0;
 };
 
 // Counts of byte pairs, by 256 * first + second.
@@ -95,8 +109,9 @@ std::shared_ptr<const Tokens> ByteTokens(std::string text) {
   return std::make_shared<TextTokens>(std::move(text));
 }
 
-std::shared_ptr<const Tokens> TokenFile(const std::string& path, TokenWidth width) {
-  return std::make_shared<FileTokens>(path, width);
+std::shared_ptr<const Tokens> TokenFile(const std::string& path, TokenWidth width,
+                                        int64_t vocab_size) {
+  return std::make_shared<FileTokens>(path, width, vocab_size);
 }
 
 BigramEntropy ByteBigramEntropy(const Tokens& train, const Tokens& val) {

@@ -302,7 +302,8 @@ DataOptions MakeDataOptions(const TrainConfig& c) {
   return {.files = c.data,
           .val_files = c.val_data,
           .val_fraction = c.val_fraction,
-          .width = c.data_dtype == "uint32" ? TokenWidth::kU32 : TokenWidth::kU16};
+          .width = c.data_dtype == "uint32" ? TokenWidth::kU32 : TokenWidth::kU16,
+          .vocab_size = c.vocab_size > 0 ? c.vocab_size : kAnyId};
 }
 
 TrainResult RunTraining(TrainConfig config, const WatchOptions& watch) {

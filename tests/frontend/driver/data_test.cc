@@ -91,6 +91,27 @@ TEST(Data, token_files_are_read_raw_or_after_a_header) {
   EXPECT_HAS(ErrorOf([&] { TokenFile(dir / "odd.bin", TokenWidth::kU16); }), "no whole number");
 }
 
+TEST(Data, an_id_beyond_the_vocabulary_is_named_with_its_place) {
+  TempDir dir;
+  const uint32_t ids[] = {1, 299, 300, 4294967295};
+  const auto write = [&](const std::string& name, size_t n) {
+    WriteFileAtomically(dir / name, {reinterpret_cast<const char*>(ids), n * 4});
+  };
+  write("a.bin", 2), write("b.bin", 4);
+  const DataOptions options{.files = {dir / "a.bin", dir / "b.bin"},
+                            .val_files = {dir / "a.bin"},
+                            .width = TokenWidth::kU32,
+                            .vocab_size = 300};
+  const Dataset data = LoadDataset(options);
+  std::vector<int32_t> read(6);
+  data.train->Read(0, 4, read.data());
+  EXPECT_EQ(ErrorOf([&] { data.train->Read(0, 6, read.data()); }),
+            StrCat("data: token 2 of ", dir / "b.bin", " is 300, which is not in [0, 300); ",
+                   "vocab_size or data_dtype does not fit, or the file is damaged"));
+  EXPECT_HAS(ErrorOf([&] { data.train->Read(5, 1, read.data()); }),
+             "b.bin is 4294967295, which is not in [0, 300)");
+}
+
 TEST(Data, a_token_file_that_shrinks_while_it_is_read_is_an_error) {
   TempDir dir;
   const std::string path = dir / "x.bin";
