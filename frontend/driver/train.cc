@@ -34,9 +34,13 @@ class TrainingRun {
  private:
   void PrintHeader(const PlannedModel& planned, double load_seconds);
   void Loop();
-  void EnqueueUpdate(int64_t iteration);
+  // What `read` takes from the data. Where that fails the run ends, and what was trained is saved.
+  template <typename Read>
+  auto FromData(Read read);
+  std::vector<Batch> NextBatches();
+  void EnqueueUpdate();
   void TakeUpdate();
-  void WatchUpdate(int64_t iteration);
+  void WatchUpdate();
   void Reported(const Metrics& metrics);
   void CheckFinite(const Metrics& metrics, int64_t step);
   void Evaluate(bool last);
@@ -55,6 +59,7 @@ class TrainingRun {
   std::unique_ptr<Report> report_;
   TrainResult result_;
   int in_flight_ = 1;     // updates enqueued before the first one's metrics are read
+  int64_t saved_ = 0;     // updates that the last checkpoint has seen
   int64_t reported_ = 0;  // updates whose metrics were read
   double last_end_ = 0;   // when the update before was done, seconds
   int skipped_ = 0;       // updates in a row
@@ -70,7 +75,7 @@ TrainResult TrainingRun::Run() {
   }
   const std::string checkpoint = FindCheckpoint(config_.out_dir);
   if (config_.resume) result_.iteration = ReadCheckpointInfo(checkpoint).iteration;
-  reported_ = result_.iteration;
+  reported_ = saved_ = result_.iteration;
   device_ = ChooseDevice(config_.device);
   // A GPU works while the host prepares the next batch; on a CPU that would be the same cores.
   in_flight_ = device_.target->kind() == DeviceKind::kCuda ? 3 : 1;
@@ -192,9 +197,9 @@ void TrainingRun::Loop() {
   while (result_.iteration < config_.max_iters && InterruptScope::Pending() == 0) {
     if (watch_ != nullptr && watch_->Wants(result_.iteration + 1)) {
       while (trainer_->in_flight() > 0) TakeUpdate();
-      WatchUpdate(result_.iteration++);
+      WatchUpdate();
     } else {
-      EnqueueUpdate(result_.iteration++);
+      EnqueueUpdate();
       if (trainer_->in_flight() >= in_flight_) TakeUpdate();
     }
     const bool evaluates =
@@ -220,15 +225,32 @@ void TrainingRun::Loop() {
   PrintSample();
 }
 
-void TrainingRun::EnqueueUpdate(int64_t iteration) {
-  const std::vector<Batch> batches = BatchesOf(*train_, config_, iteration);
+template <typename Read>
+auto TrainingRun::FromData(Read read) {
+  try {
+    return read();
+  } catch (const Error&) {
+    while (trainer_->in_flight() > 0) TakeUpdate();
+    if (result_.iteration > saved_) Save();
+    throw;
+  }
+}
+
+std::vector<Batch> TrainingRun::NextBatches() {
+  return FromData([&] { return BatchesOf(*train_, config_, result_.iteration); });
+}
+
+void TrainingRun::EnqueueUpdate() {
+  const std::vector<Batch> batches = NextBatches();
+  ++result_.iteration;
   trainer_->Enqueue(FeedsOf(batches));
 }
 
 void TrainingRun::TakeUpdate() { Reported(trainer_->Take()); }
 
-void TrainingRun::WatchUpdate(int64_t iteration) {
-  const std::vector<Batch> batches = BatchesOf(*train_, config_, iteration);
+void TrainingRun::WatchUpdate() {
+  const std::vector<Batch> batches = NextBatches();
+  ++result_.iteration;
   std::vector<WatchedFigures> watched;
   Reported(watch_->Step(*trainer_, FeedsOf(batches), &watched));
   for (const WatchedFigures& w : watched) report_->Watched(reported_, w);
@@ -269,7 +291,7 @@ void TrainingRun::Evaluate(bool last) {
                              : config_.eval_iters;
   double sum = 0, weight = 0;
   for (int64_t i = 0; i < count && InterruptScope::Pending() == 0; ++i) {
-    const Batch batch = val_->Even(i, count);
+    const Batch batch = FromData([&] { return val_->Even(i, count); });
     const Metrics m = trainer_->Evaluate(FeedOf(batch));
     sum += static_cast<double>(m.loss) * m.weight;
     weight += m.weight;
@@ -283,6 +305,7 @@ void TrainingRun::Save() {
                             .config = ConfigText(config_),
                             .versions = trainer_->plan().fingerprint};
   report_->Line("checkpoint " + SaveCheckpoint(trainer_->executor(), info, config_.out_dir));
+  saved_ = result_.iteration;
   report_->RenameMetrics(MetricsPath());
 }
 

@@ -1,10 +1,12 @@
 // The whole chain on the CPU: text in, a trained model out.
 #include "frontend/driver/checkpoint.h"
+#include "frontend/driver/file.h"
 #include "frontend/driver/resolve.h"
 #include "tests/e2e/run_support.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -201,6 +203,36 @@ TEST_F(Training, metrics_stay_as_long_as_their_checkpoint) {
   EXPECT_EQ(ReadSteps(config.out_dir).size(), 8u);
   EXPECT_NE(ReadSteps(config.out_dir)[0], steps[0]);
   EXPECT_FALSE(std::filesystem::exists(fresh));
+}
+
+TEST_F(Training, data_that_cannot_be_read_ends_a_run_that_saves) {
+  TrainConfig config = SmallConfig(dir_, "bad");
+  config.vocab_size = 300;
+  config.batch_size = 1, config.gradient_accumulation_steps = 2;
+  config.max_iters = 1000;
+  std::vector<uint16_t> ids(20'000, 7);
+  const auto run = [&](const char* name, size_t bad) {
+    ids[bad] = 400;
+    WriteFileAtomically(dir_ / name, {reinterpret_cast<const char*>(ids.data()), ids.size() * 2});
+    ids[bad] = 7;
+    config.data = {dir_ / name};
+    return ErrorOf([&] { RunTraining(config); });
+  };
+  EXPECT_HAS(run("train.bin", 9'000), StrCat("token 9000 of ", dir_ / "train.bin", " is 400"));
+  const int64_t saved = ReadCheckpointInfo(FindCheckpoint(config.out_dir)).iteration;
+  EXPECT_GT(saved, 0);
+  EXPECT_EQ(std::ssize(ReadSteps(config.out_dir)), saved);
+  // In the validation split, which the end of a run looks at.
+  config.max_iters = 3, config.warmup_iters = 1;
+  config.out_dir = dir_ / "bad_end";
+  EXPECT_HAS(run("val.bin", 19'999), "token 19999 of ");
+  EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(config.out_dir)).iteration, 3);
+  // With nothing trained the checkpoint of the run before stays.
+  config.seed = 2, config.eval_interval = 1;
+  config.max_iters = 1, config.warmup_iters = 0;
+  std::fill(ids.begin(), ids.begin() + 18'000, 400);
+  EXPECT_HAS(run("all.bin", 0), "is 400");
+  EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(config.out_dir)).iteration, 3);
 }
 
 TEST_F(Training, a_checkpoint_is_no_out_dir) {
