@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 
@@ -58,10 +59,41 @@ int64_t FileBytes(const std::string& path) {
   return error ? -1 : static_cast<int64_t>(size);
 }
 
+// Whether no element has all bits of `exponent`, as infinities and NaNs do.
+template <typename Word>
+bool AllFinite(const std::vector<char>& bytes, Word exponent) {
+  for (size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
+    Word word;
+    std::memcpy(&word, &bytes[i], sizeof word);
+    if ((word & exponent) == exponent) return false;
+  }
+  return true;
+}
+
+bool AllFinite(DType dtype, const std::vector<char>& bytes) {
+  switch (dtype) {
+    case DType::kF64:
+      return AllFinite(bytes, uint64_t{0x7ff0} << 48);
+    case DType::kF32:
+      return AllFinite(bytes, uint32_t{0x7f800000});
+    case DType::kBF16:
+      return AllFinite(bytes, uint16_t{0x7f80});
+    case DType::kF16:
+      return AllFinite(bytes, uint16_t{0x7c00});
+    default:
+      return true;
+  }
+}
+
 void WriteDirectory(Executor& executor, const CheckpointInfo& info, const std::string& directory) {
   std::map<std::string, std::string> checksums;
   const auto read = [&](const std::string& name) {
     std::vector<char> bytes = executor.ReadState(name);
+    const StateEntry& state = *executor.plan().FindState(name);
+    if (IsParameter(state) && !AllFinite(state.type.dtype, bytes)) {
+      Fail(ErrorCode::kInvalidArgument, "no checkpoint after ", info.iteration, " updates: '", name,
+           "' has elements that are not finite");
+    }
     checksums[name] = ChecksumText(ChecksumOf(bytes));
     return bytes;
   };

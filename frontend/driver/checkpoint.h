@@ -32,7 +32,8 @@ struct CheckpointInfo {
 bool IsCheckpointed(const StateEntry& state);
 
 // Returns the directory. Older checkpoints in `out_dir` are removed once the new one is in place.
-// Throws `Error` (kIo); what was there before stays loadable then.
+// Throws `Error` (kIo; kInvalidArgument for a parameter that is not finite); what was there before
+// stays loadable then.
 std::string SaveCheckpoint(Executor& executor, const CheckpointInfo& info,
                            const std::string& out_dir);
 

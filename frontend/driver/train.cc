@@ -23,7 +23,9 @@
 namespace stator {
 namespace {
 
-constexpr int kMaxSkipped = 100;  // updates in a row that a run survives without a finite gradient
+// Updates in a row without a finite gradient: that a run survives, and that still are worth a
+// checkpoint. A falling loss scale takes some.
+constexpr int kMaxSkipped = 100, kMaxSkippedToSave = 10;
 
 class TrainingRun {
  public:
@@ -222,6 +224,10 @@ void TrainingRun::Loop() {
   }
   Evaluate(true);
   Save();
+  if (InterruptScope::Pending() == 0 && !std::isfinite(result_.val_loss)) {
+    Fail(ErrorCode::kInvalidArgument, "the run ended with a validation loss of ", result_.val_loss,
+         "; a lower learning_rate than ", config_.learning_rate, " or more warmup_iters may help");
+  }
   PrintSample();
 }
 
@@ -301,6 +307,13 @@ void TrainingRun::Evaluate(bool last) {
 }
 
 void TrainingRun::Save() {
+  // Such states are as before those updates, or what made them fail.
+  const int64_t updates = result_.iteration - saved_;
+  if (skipped_ > 0 && skipped_ >= std::min<int64_t>(updates, kMaxSkippedToSave)) {
+    report_->Line(StrCat("no checkpoint after ", result_.iteration, " updates: the last ", skipped_,
+                         " had no finite gradient or loss; what ", config_.out_dir, " has stays"));
+    return;
+  }
   const CheckpointInfo info{.iteration = result_.iteration,
                             .config = ConfigText(config_),
                             .versions = trainer_->plan().fingerprint};

@@ -125,6 +125,20 @@ TEST_F(Training, a_learning_rate_that_blows_up_is_told) {
   EXPECT_HAS(ErrorOf([&] { RunTraining(config); }), "a lower learning_rate than 1e+06");
 }
 
+TEST_F(Training, a_run_that_is_not_finite_to_its_end_keeps_the_checkpoint_before) {
+  TrainConfig config = SmallConfig(dir_, "broken");
+  config.optimizer = "sgd", config.schedule = "constant";
+  config.grad_clip = 0, config.warmup_iters = 0;
+  config.max_iters = 4;
+  RunTraining(config);
+  const std::string before = FindCheckpoint(config.out_dir);
+  config.resume = true;
+  config.learning_rate = 1e6;
+  config.max_iters = 60;
+  EXPECT_HAS(ErrorOf([&] { RunTraining(config); }), "the run ended with a validation loss of ");
+  EXPECT_EQ(FindCheckpoint(config.out_dir), before);
+}
+
 TEST_F(Training, a_resumed_run_says_what_it_changes_and_keeps_the_model) {
   TrainConfig config = SmallConfig(dir_, "changed");
   config.max_iters = 2, config.warmup_iters = 1;

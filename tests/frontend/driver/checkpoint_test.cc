@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <limits>
 
 namespace stator {
 namespace {
@@ -143,6 +144,22 @@ TEST_F(Checkpoint, a_failed_save_leaves_the_old_one_loadable) {
   for (const auto& entry : fs::directory_iterator(out_)) {
     EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
   }
+}
+
+TEST_F(Checkpoint, parameters_that_are_not_finite_replace_nothing) {
+  auto executor = New();
+  const std::string first = SaveCheckpoint(*executor, info_, out_);
+  info_.iteration = 8;
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const float broken : {inf, -inf, std::numeric_limits<float>::quiet_NaN()}) {
+    const float w[] = {1, 2, broken};
+    executor->WriteState("w", Bytes(reinterpret_cast<const char*>(w), sizeof w));
+    EXPECT_EQ(ErrorOf([&] { SaveCheckpoint(*executor, info_, out_); }),
+              "no checkpoint after 8 updates: 'w' has elements that are not finite");
+    EXPECT_EQ(FindCheckpoint(out_), first);
+  }
+  Fill(*executor, std::numeric_limits<float>::max());
+  EXPECT_EQ(ErrorOf([&] { SaveCheckpoint(*executor, info_, out_); }), "");
 }
 
 // Kills a process at each of its file operations in turn, by letting state reads do the counting.
