@@ -43,7 +43,11 @@ std::string Meaning(const TrainConfig& config, const ConfigKey& key) {
 
 // The key's text, with what a 0 stands for: "0 (256)".
 std::string Shown(const TrainConfig& config, const ConfigKey& key) {
+  if (const auto* member = std::get_if<StringList TrainConfig::*>(&key.field)) {
+    return (config.**member).empty() ? "none" : Join(config.**member, ", ");
+  }
   const std::string text = ConfigText(config, key), meaning = Meaning(config, key);
+  if (text.empty()) return "none";
   return text == "0" && meaning != "0" ? StrCat(text, " (", meaning, ")") : text;
 }
 
@@ -51,9 +55,15 @@ bool IsF16(std::string_view dtype) { return dtype == "f16" || dtype == "float16"
 
 // Whether a run cannot go on from states of `then` with `now`: their names or meaning hang on it,
 // or it says only how a run begins.
-bool IsOfTheStart(const ConfigKey& key, std::string_view now, std::string_view then) {
-  if (key.name == "dtype") return IsF16(now) != IsF16(then);  // f16 alone has a loss scale
-  return key.name == "optimizer" || key.name == "loss_scale" || key.name == "init_from";
+bool IsOfTheStart(const ConfigKey& key, const TrainConfig& now, const TrainConfig& then) {
+  // f16 alone has a loss scale, dropout a seed, and momentum a moment.
+  if (key.name == "dtype") return IsF16(now.dtype) != IsF16(then.dtype);
+  if (key.name == "loss_scale") return IsF16(now.dtype);
+  if (key.name == "dropout") return (now.dropout > 0) != (then.dropout > 0);
+  if (key.name == "momentum") {
+    return now.optimizer == "sgd" && (now.momentum > 0) != (then.momentum > 0);
+  }
+  return key.name == "optimizer" || key.name == "init_from";
 }
 
 // `resumes`: every state is to be restored, and not the parameters alone.
@@ -82,7 +92,7 @@ TrainConfig OverCheckpoint(const ConfigSources& sources, const TrainConfig& aske
            directory, "; without ", key.name, " the checkpoint's value holds, and another model ",
            "needs another out_dir");
     }
-    if (resumes && IsOfTheStart(key, now, then)) {
+    if (resumes && IsOfTheStart(key, config, saved)) {
       Fail(ErrorCode::kInvalidArgument, key.name, ": ", now, " is asked for, a run of '", then,
            "' is in ", directory, "; a new run can begin with its weights: --init_from ", directory,
            "/model.safetensors");

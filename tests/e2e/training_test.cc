@@ -151,6 +151,7 @@ TEST_F(Training, a_resumed_run_says_what_it_changes_and_keeps_the_model) {
   EXPECT_EQ(resume("learning_rate", "0.001").notes,
             StringList{"learning_rate is 0.001, it was 0.003"});
   EXPECT_EQ(resume("max_iters", "5").notes, StringList{"max_iters is 5, it was 2"});
+  EXPECT_EQ(resume("keep_f32", "h.*").notes, StringList{"keep_f32 is h.*, it was none"});
   EXPECT_EQ(resume("device", "cpu").notes, StringList{});
   EXPECT_HAS(ErrorOf([&] { resume("n_layer", "2"); }), "n_layer: 2 is asked for, 1 is in");
   EXPECT_HAS(ErrorOf([&] { resume("n_layer", "2"); }), "another model needs another out_dir");
@@ -165,13 +166,36 @@ TEST_F(Training, a_resumed_run_says_what_it_changes_and_keeps_the_model) {
   EXPECT_HAS(ErrorOf([&] { resume("optimizer", "sgd"); }), "optimizer: sgd is asked for");
   EXPECT_HAS(ErrorOf([&] { resume("dtype", "f16"); }), "dtype: f16 is asked for");
   EXPECT_EQ(resume("dtype", "bf16").notes, StringList{"dtype is bf16, it was f32"});
-  EXPECT_HAS(ErrorOf([&] { resume("loss_scale", "2"); }), "loss_scale: 2.0 is asked for");
+  EXPECT_EQ(ErrorOf([&] { resume("loss_scale", "2"); }), "");  // of f16 alone
   EXPECT_HAS(ErrorOf([&] { resume("init_from", "w"); }), "--init_from " + config.out_dir);
   EXPECT_EQ(ErrorOf([&] {
               ResolveForCheckpoint(
                   {.toml = "", .flags = {{"out_dir", {config.out_dir}}, {"dtype", {"f16"}}}});
             }),
             "");
+}
+
+TEST_F(Training, a_resumed_run_has_the_states_of_the_one_before) {
+  const auto ends = [&](const TrainConfig& config, const char* key, const char* text) {
+    const ConfigSources sources = {
+        .toml = "", .flags = {{"resume", {"true"}}, {"out_dir", {config.out_dir}}, {key, {text}}}};
+    return ErrorOf([&] { ResolveConfig(sources); });
+  };
+  TrainConfig plain = SmallConfig(dir_, "plain");
+  plain.max_iters = 2, plain.warmup_iters = 1;
+  plain.optimizer = "sgd", plain.momentum = 0;
+  RunTraining(plain);
+  EXPECT_HAS(ends(plain, "dropout", "0.1"), "dropout: 0.1 is asked for, a run of '0.0' is in ");
+  EXPECT_HAS(ends(plain, "momentum", "0.9"), "momentum: 0.9 is asked for, a run of '0.0' is in ");
+  TrainConfig states = plain;
+  states.out_dir = dir_ / "states";
+  states.momentum = 0.9, states.dropout = 0.1, states.dtype = "f16";
+  RunTraining(states);
+  EXPECT_HAS(ends(states, "dropout", "0"), "dropout: 0.0 is asked for, a run of '0.1' is in ");
+  EXPECT_HAS(ends(states, "momentum", "0"), "momentum: 0.0 is asked for, a run of '0.9' is in ");
+  EXPECT_HAS(ends(states, "loss_scale", "2"), "loss_scale: 2.0 is asked for");
+  EXPECT_EQ(ends(states, "dropout", "0.2"), "");
+  EXPECT_EQ(ends(states, "momentum", "0.8"), "");
 }
 
 TEST_F(Training, a_run_that_never_begins_keeps_the_metrics_of_the_one_before) {
