@@ -70,28 +70,22 @@ CLI::Validator Between(int64_t least) {
 void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
   for (const ConfigKey& key : ConfigKeys()) {
     const std::string name(key.name);
-    CLI::Option* option = nullptr;
     const auto store = [&flags, name](const std::vector<std::string>& values) {
       flags.push_back({name, values});
       return true;
     };
-    if (std::holds_alternative<bool TrainConfig::*>(key.field)) {
-      option = app.add_flag_function(
-          "--" + name,
-          [&flags, name](int64_t count) {
-            flags.push_back({name, {count > 0 ? "true" : "false"}});
-          },
-          HelpText(key));
+    CLI::Option* option = app.add_option("--" + name, store, HelpText(key));
+    const bool list = std::holds_alternative<StringList TrainConfig::*>(key.field);
+    if (list) {
+      option->type_name(key.group == ConfigGroup::kData ? "FILE..." : "TEXT...");
+      option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
     } else {
-      option = app.add_option("--" + name, store, HelpText(key));
-      const bool list = std::holds_alternative<StringList TrainConfig::*>(key.field);
-      option->type_name(list ? (key.group == ConfigGroup::kData ? "FILE..." : "TEXT...")
-                        : std::holds_alternative<std::string TrainConfig::*>(key.field) ? "TEXT"
-                                                                                        : "NUMBER");
-      if (list) {
-        option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      if (std::holds_alternative<bool TrainConfig::*>(key.field)) {
+        option->expected(0);  // "true" where it is given without a value
       } else {
-        option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+        option->type_name(std::holds_alternative<std::string TrainConfig::*>(key.field) ? "TEXT"
+                                                                                        : "NUMBER");
       }
     }
     option->group(GroupTitle(key.group));
@@ -122,6 +116,16 @@ void AddProfileCommand(CLI::App& app, CommandLine& out) {
   profile.add_option("--trace", o.trace,
                      "write one update as a trace for Perfetto or chrome://tracing");
   profile.add_option("--json", o.json, "write every figure");
+}
+
+// "--memory=" would take the next argument, and "--bias=" would be true.
+std::string WithoutValue(const std::vector<std::string>& arguments) {
+  for (const std::string& a : arguments) {
+    if (!a.starts_with("--")) continue;
+    const std::string value = a.substr(std::min(a.find('='), a.size()));
+    if (value == "=" || value == "={}") return StrCat("'", a, "' names no value");
+  }
+  return "";
 }
 
 // What is left over of the command line, with the flag that was perhaps meant.
@@ -214,6 +218,8 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   try {
     std::vector<std::string> arguments;  // the last one first, as the library wants them
     for (int i = argc - 1; i > 0; --i) arguments.push_back(Underscored(argv[i]));
+    const std::string bare = WithoutValue(arguments);
+    if (!bare.empty()) throw CLI::ValidationError(bare);
     app.parse(arguments);
   } catch (const CLI::ParseError& e) {
     std::ostringstream text, errors;

@@ -216,8 +216,12 @@ void SetConfigText(TrainConfig& config, std::string_view name, std::string_view 
   ConfigValue value = owned;
   const char* end = owned.data() + owned.size();
   if (std::holds_alternative<bool TrainConfig::*>(key.field)) {
-    if (text == "true" || text == "True" || text == "1") value = true;
-    if (text == "false" || text == "False" || text == "0") value = false;
+    for (const char* word : {"true", "True", "1", "on", "yes"}) {
+      if (text == word) value = true;
+    }
+    for (const char* word : {"false", "False", "0", "off", "no"}) {
+      if (text == word) value = false;
+    }
   } else if (std::holds_alternative<int64_t TrainConfig::*>(key.field)) {
     int64_t v = 0;
     const auto [at, error] = std::from_chars(owned.data(), end, v);

@@ -122,6 +122,26 @@ TEST_F(CommandLineTest, whole_numbers_are_in_range_or_refused) {
   EXPECT_HAS(Run("train --every 2").err, "--every requires --watch");
 }
 
+TEST_F(CommandLineTest, flags_are_true_or_false_and_the_last_one_holds) {
+  const auto plan = [&](const std::string& flags) {
+    const Outcome result = Run("plan --gpu h200 --n_layer 1 " + flags);
+    return result.status == 0 ? result.out.substr(0, result.out.find(" parameters")) : result.err;
+  };
+  const std::string with = plan("--bias"), without = plan("--bias=false");
+  EXPECT_NE(with, without);
+  for (const char* flags :
+       {"--bias=no --bias", "--bias=off --bias=yes", "--bias=0 --bias=1 --bias=on"}) {
+    EXPECT_EQ(plan(flags), with) << flags;
+  }
+  EXPECT_EQ(plan("--bias --bias=true --bias=no"), without);
+  for (const char* value : {"maybe", "99999999999999999999", "'true false'", "2", "-1", "1.5"}) {
+    EXPECT_HAS(plan(StrCat("--bias=", value)), "is not true or false (--bias)");
+  }
+  for (const char* flag : {"--bias=", "--bias={}", "--memory="}) {
+    EXPECT_HAS(plan(flag), StrCat("stator: '", flag, "' names no value"));
+  }
+}
+
 TEST_F(CommandLineTest, several_files_follow_one_flag) {
   const std::string text = SmallConfig(dir_, "two").data[0];
   const Outcome two = Run(StrCat("train", Small("two"), " ", text, " --data ", text));

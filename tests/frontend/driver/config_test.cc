@@ -30,6 +30,20 @@ TEST(Config, values_are_read_by_the_type_of_their_key) {
   EXPECT_FALSE(c.given.contains("n_head"));
 }
 
+TEST(Config, true_and_false_have_several_words) {
+  TrainConfig c;
+  for (const char* word : {"true", "1", "on", "yes"}) {
+    c.fast = false;
+    SetConfigText(c, "fast", word, "");
+    EXPECT_TRUE(c.fast) << word;
+  }
+  for (const char* word : {"false", "0", "off", "no"}) {
+    c.fast = true;
+    SetConfigText(c, "fast", word, "");
+    EXPECT_FALSE(c.fast) << word;
+  }
+}
+
 TEST(Config, an_unknown_key_names_the_near_ones) {
   EXPECT_HAS(ErrorOfText("n_layers", "6"), "unknown key 'n_layers', did you mean 'n_layer'");
   EXPECT_HAS(ErrorOfText("learningrate", "6"), "'learning_rate'");
