@@ -65,6 +65,13 @@ CLI::Validator Between(int64_t least) {
   return CLI::Validator(check, "INTEGER");
 }
 
+// Without a text these options would read as not given.
+const CLI::Validator& NotEmpty() {
+  static const CLI::Validator validator(
+      [](const std::string& text) -> std::string { return text.empty() ? "it is empty" : ""; }, "");
+  return validator;
+}
+
 // Every configuration key as a flag of `app`; values land in `flags`, in the order of the command
 // line.
 void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
@@ -94,7 +101,9 @@ void AddConfigFlags(CLI::App& app, std::vector<ConfigSources::Flag>& flags) {
 
 CLI::App& AddConfigCommand(CLI::App& app, const char* name, const char* help, CommandLine& out) {
   CLI::App& command = *app.add_subcommand(name, help);
-  command.add_option("config", out.config.toml, "TOML file of the keys below")->type_name("CONFIG");
+  command.add_option("config", out.config.toml, "TOML file of the keys below")
+      ->type_name("CONFIG")
+      ->check(NotEmpty());
   AddConfigFlags(command, out.config.flags);
   command.allow_extras();
   return command;
@@ -112,10 +121,13 @@ void AddProfileCommand(CLI::App& app, CommandLine& out) {
       ->check(CLI::IsMember({"fused", "unfused"}));
   profile.add_option("--steps", o.steps, "updates to time [20]")->check(Between(1));
   profile.add_option("--warmup", o.warmup, "updates to run before [3]")->check(Between(0));
-  profile.add_option("--html", o.html, "write a page with roofline, timeline and tables");
-  profile.add_option("--trace", o.trace,
-                     "write one update as a trace for Perfetto or chrome://tracing");
-  profile.add_option("--json", o.json, "write every figure");
+  profile.add_option("--html", o.html, "write a page with roofline, timeline and tables")
+      ->check(NotEmpty());
+  profile
+      .add_option("--trace", o.trace,
+                  "write one update as a trace for Perfetto or chrome://tracing")
+      ->check(NotEmpty());
+  profile.add_option("--json", o.json, "write every figure")->check(NotEmpty());
 }
 
 // "--memory=" would take the next argument, and "--bias=" would be true.
@@ -177,7 +189,8 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
       .add_option("--watch", out.watch.patterns,
                   "values inside the step and their figures: 'h.*/attn:absmax,rms'")
       ->allow_extra_args(false)
-      ->type_name("PATTERN");
+      ->type_name("PATTERN")
+      ->check(NotEmpty());
   train
       .add_option("--every", out.watch.every,
                   "updates from one look at the watched values to the next [100]")
@@ -187,10 +200,13 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   CLI::App& plan = AddConfigCommand(app, "plan", "compile, and say what the plan holds", out);
   plan.add_option("--gpu", out.gpu,
                   "plan for a GPU that is not here, by name: h200; an unknown name lists all")
+      ->check(NotEmpty())
       ->excludes(plan.get_option("--device"));
-  plan.add_option("-o,--output", out.output, "write the plan to a file");
-  plan.add_option("--dump", out.dump, "write every program's text after every pass to a folder");
+  plan.add_option("-o,--output", out.output, "write the plan to a file")->check(NotEmpty());
+  plan.add_option("--dump", out.dump, "write every program's text after every pass to a folder")
+      ->check(NotEmpty());
   plan.add_option("--load", out.load, "describe a plan file instead of compiling")
+      ->check(NotEmpty())
       ->excludes(plan.get_option("--gpu"), plan.get_option("--output"), plan.get_option("--dump"));
   plan.add_flag("--steps", out.steps, "list every step");
   CLI::App& check = AddConfigCommand(
@@ -206,15 +222,18 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   probe
       .add_option("--tensor", out.probe.tensor,
                   "its name or a pattern: h.3/attn, 'backward/h.*/mlp/up/matmul'")
+      ->check(NotEmpty())
       ->required();
-  probe.add_option("-o,--output", out.probe.output, "write it to a .npy file");
+  probe.add_option("-o,--output", out.probe.output, "write it to a .npy file")->check(NotEmpty());
   probe.add_option("--after", out.probe.after, "updates to run before [0]")->check(Between(0));
   CLI::App& tune = AddConfigCommand(
       app, "tune", "time GEMM algorithms for a model on this GPU, and keep the choices", out);
-  tune.add_option("-o,--output", out.output, "tuning file to write or add to")->required();
+  tune.add_option("-o,--output", out.output, "tuning file to write or add to")
+      ->check(NotEmpty())
+      ->required();
   CLI::App& doctor =
       *app.add_subcommand("doctor", "say what was found, what is missing, what cannot work");
-  doctor.add_option("--plan", out.plan_file, "a plan file: can it run here?");
+  doctor.add_option("--plan", out.plan_file, "a plan file: can it run here?")->check(NotEmpty());
   try {
     std::vector<std::string> arguments;  // the last one first, as the library wants them
     for (int i = argc - 1; i > 0; --i) arguments.push_back(Underscored(argv[i]));

@@ -142,6 +142,18 @@ TEST_F(CommandLineTest, flags_are_true_or_false_and_the_last_one_holds) {
   }
 }
 
+TEST_F(CommandLineTest, empty_values_are_refused) {
+  for (const char* arguments :
+       {"plan --gpu ''", "plan -o ''", "plan --load ''", "plan --dump ''", "plan ''", "tune -o ''",
+        "doctor --plan ''", "profile --html ''", "profile --trace ''", "profile --json ''",
+        "probe --tensor ''", "probe --tensor x -o ''", "train --watch ''"}) {
+    const Outcome result = Run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_HAS(result.err, "it is empty");
+    EXPECT_EQ(result.out, "") << arguments;
+  }
+}
+
 TEST_F(CommandLineTest, several_files_follow_one_flag) {
   const std::string text = SmallConfig(dir_, "two").data[0];
   const Outcome two = Run(StrCat("train", Small("two"), " ", text, " --data ", text));
