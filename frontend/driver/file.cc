@@ -53,7 +53,8 @@ struct TemporaryFile {
 }  // namespace
 
 InputFile::InputFile(const std::string& path) : path_(path) {
-  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: a FIFO would wait for somebody who writes to it.
+  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) FailErrno("open", path);
   struct stat info;
   const bool known = fstat(fd_, &info) == 0;

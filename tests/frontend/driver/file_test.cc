@@ -48,6 +48,12 @@ TEST(File, a_check_changes_nothing_and_a_write_follows_links) {
   EXPECT_EQ(Entries(dir.path()), 2);
 }
 
+TEST(File, a_fifo_is_refused_without_waiting_for_a_writer) {
+  TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "fifo").c_str(), 0600), 0);
+  EXPECT_HAS(ErrorOf([&] { ReadFile(dir / "fifo"); }), "fifo is not a regular file");
+}
+
 TEST(File, a_directory_is_locked_once_at_a_time) {
   TempDir dir;
   {
