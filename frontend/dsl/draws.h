@@ -12,7 +12,7 @@
 namespace stator::dsl {
 
 enum class Law {
-  kUniform,          // in [-1, 1)
+  kUniform,          // in [-1, 1]
   kNormal,           // standard
   kTruncatedNormal,  // standard, values beyond two drawn again
 };

@@ -65,7 +65,12 @@ Initializer ParseInitializer(std::string_view text) {
   const auto [end, error] =
       std::from_chars(number.data(), number.data() + number.size(), init.value);
   const bool whole = error == std::errc() && end == number.data() + number.size();
-  if (!whole || (init.kind != Kind::kConstant && !(init.value >= 0))) Unknown(text);
+  if (error != std::errc::result_out_of_range && !whole) Unknown(text);
+  if (error != std::errc() || !std::isfinite(static_cast<float>(init.value))) {
+    Fail(ErrorCode::kInvalidArgument, "initializer \"", text,
+         "\": the number is not finite as f32");
+  }
+  if (init.kind != Kind::kConstant && init.value < 0) Unknown(text);
   return init;
 }
 

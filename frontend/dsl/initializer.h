@@ -4,15 +4,15 @@
 //   zeros  ones  constant(v)
 //   normal(std)              mean 0
 //   truncated_normal(std)    normal(std), values beyond two std drawn again
-//   uniform(bound)           in [-bound, bound)
+//   uniform(bound)           in [-bound, bound]
 //   xavier_uniform           bound sqrt(6 / (fan_in + fan_out))      (Glorot and Bengio 2010)
 //   xavier_normal            std  sqrt(2 / (fan_in + fan_out))
 //   kaiming_uniform          bound sqrt(6 / fan_in), for relu         (He et al. 2015)
 //   kaiming_normal           std  sqrt(2 / fan_in)
 //
-// For a weight [out, in, ...]: fan_in = in * rest, fan_out = out * rest; a vector's fans are its
-// size. An element is a function of (seed, path, its index): neither the order of declaration nor
-// the number of threads nor the machine matters.
+// Numbers are finite as f32. For a weight [out, in, ...]: fan_in = in * rest, fan_out = out * rest;
+// a vector's fans are its size. An element is a function of (seed, path, its index): neither the
+// order of declaration nor the number of threads nor the machine matters.
 #pragma once
 
 #include "ir/type.h"
@@ -31,7 +31,7 @@ struct Initializer {
   enum class Fan { kNone, kXavier, kKaiming };
   Kind kind = Kind::kConstant;
   Fan fan = Fan::kNone;
-  double value = 0;  // the constant, std or bound, where `fan` is kNone
+  double value = 0;  // the constant, std or bound, where `fan` is kNone; finite as f32
 };
 
 // Throws `Error` for anything else than the above.

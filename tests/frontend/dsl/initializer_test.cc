@@ -193,9 +193,19 @@ TEST(Initializer, parameters_are_not_correlated) {
 
 TEST(Initializer, unknown_text_is_refused) {
   for (const char* text : {"", "zero", "normal", "normal()", "normal(x)", "normal(1", "normal(-1)",
-                           "normal(1, 2)", "normal(nan)", "gauss(1)", "zeros()"}) {
-    EXPECT_HAS(ErrorOf([&] { ParseInitializer(text); }), StrCat("\"", text, "\""));
+                           "normal(1, 2)", "gauss(1)", "zeros()"}) {
+    EXPECT_HAS(ErrorOf([&] { ParseInitializer(text); }), StrCat("\"", text, "\" is none of"));
   }
+}
+
+TEST(Initializer, numbers_are_finite_as_f32) {
+  for (const char* text : {"normal(nan)", "normal(inf)", "normal(1e300)", "normal(1e999)",
+                           "uniform(1e39)", "constant(nan)", "constant(-inf)", "constant(-4e38)"}) {
+    EXPECT_HAS(ErrorOf([&] { ParseInitializer(text); }),
+               StrCat("\"", text, "\": the number is not finite as f32"));
+  }
+  EXPECT_EQ(ParseInitializer("constant(-3.4028235e+38)").value, -3.4028235e38);
+  EXPECT_EQ(ParseInitializer("uniform(0)").value, 0);
 }
 
 }  // namespace
