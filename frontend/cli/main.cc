@@ -4,17 +4,37 @@
 #include "frontend/cli/commands.h"
 #include "ir/base/error.h"
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
+namespace {
+
+int Run(int argc, char** argv) {
+  const stator::CommandLine line = stator::ParseCommandLine(argc, argv);
+  if (!line.command.empty()) return stator::RunCommand(line);
+  std::fputs(line.text.c_str(), line.exit_code == 0 ? stdout : stderr);
+  return line.exit_code;
+}
+
+// What was printed has arrived, or it is an error.
+void FlushOutput() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  stator::Fail(stator::ErrorCode::kIo, "cannot write to the standard output",
+               errno != 0 ? ": " : "", errno != 0 ? std::strerror(errno) : "");
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is a failed write: `train` saves first
   try {
-    const stator::CommandLine line = stator::ParseCommandLine(argc, argv);
-    if (line.command.empty()) {
-      std::fputs(line.text.c_str(), line.exit_code == 0 ? stdout : stderr);
-      return line.exit_code;
-    }
-    return stator::RunCommand(line);
+    const int status = Run(argc, argv);
+    if (status < 128) FlushOutput();
+    return status;
   } catch (const std::bad_alloc&) {
     std::fflush(stdout);
     std::fprintf(

@@ -81,8 +81,9 @@ void Report::Clear() {
 
 void Report::Line(const std::string& text) {
   Clear();
-  std::fprintf(options_.out, "%s\n", text.c_str());
-  std::fflush(options_.out);
+  const bool written =
+      std::fprintf(options_.out, "%s\n", text.c_str()) >= 0 && std::fflush(options_.out) == 0;
+  if (!written && !terminal_ && failed_ == 0) failed_ = errno;
 }
 
 void Report::Header(const char* name, const std::string& text) {

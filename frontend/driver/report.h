@@ -34,6 +34,10 @@ class Report {
   ~Report();
   Report(const Report&) = delete;
 
+  // The errno of the first line that could not be written, 0 while all could. A terminal that is
+  // gone is not counted: it says so by SIGHUP, and whoever ignores that wants to go on.
+  int failed() const { return failed_; }
+
   void Line(const std::string& text);  // above the moving line
   void Header(const char* name, const std::string& text);
   void Step(const StepReport& report);
@@ -51,6 +55,7 @@ class Report {
   Options options_;
   bool terminal_ = false;
   bool moving_line_ = false;
+  int failed_ = 0;
   FILE* metrics_ = nullptr;  // null: none, or given up
   bool recorded_ = false;
   double mean_seconds_ = 0;  // of the updates so far, with the recent ones weighing more

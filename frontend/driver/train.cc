@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 
 namespace stator {
 namespace {
@@ -36,6 +37,7 @@ class TrainingRun {
  private:
   void PrintHeader(const PlannedModel& planned, double load_seconds);
   void Loop();
+  bool Stops() const { return InterruptScope::Pending() != 0 || report_->failed() != 0; }
   // What `read` takes from the data. Where that fails the run ends, and what was trained is saved.
   template <typename Read>
   auto FromData(Read read);
@@ -136,7 +138,14 @@ TrainResult TrainingRun::Run() {
                                    watch_->Next(result_.iteration), ", --every says how often"));
   }
   const InterruptScope interrupts;
-  Loop();
+  const int64_t first = result_.iteration;
+  if (report_->failed() == 0) Loop();
+  if (report_->failed() != 0 && result_.signal == 0) {
+    Fail(ErrorCode::kIo, "cannot write to the standard output: ", std::strerror(report_->failed()),
+         result_.iteration > first
+             ? StrCat("; ", result_.iteration, " updates are saved in ", config_.out_dir)
+             : "; nothing was trained");
+  }
   return result_;
 }
 
@@ -196,7 +205,7 @@ void TrainingRun::PrintHeader(const PlannedModel& planned, double load_seconds) 
 
 void TrainingRun::Loop() {
   last_end_ = Now();
-  while (result_.iteration < config_.max_iters && InterruptScope::Pending() == 0) {
+  while (result_.iteration < config_.max_iters && !Stops()) {
     if (watch_ != nullptr && watch_->Wants(result_.iteration + 1)) {
       while (trainer_->in_flight() > 0) TakeUpdate();
       WatchUpdate();
@@ -216,7 +225,7 @@ void TrainingRun::Loop() {
   }
   while (trainer_->in_flight() > 0) TakeUpdate();
   result_.signal = InterruptScope::Pending();
-  if (result_.signal != 0) {
+  if (Stops()) {
     report_->Line(
         StrCat("interrupted after ", result_.iteration, " updates; once more ends at once"));
     Save();
@@ -224,7 +233,7 @@ void TrainingRun::Loop() {
   }
   Evaluate(true);
   Save();
-  if (InterruptScope::Pending() == 0 && !std::isfinite(result_.val_loss)) {
+  if (!Stops() && !std::isfinite(result_.val_loss)) {
     Fail(ErrorCode::kInvalidArgument, "the run ended with a validation loss of ", result_.val_loss,
          "; a lower learning_rate than ", config_.learning_rate, " or more warmup_iters may help");
   }
@@ -296,7 +305,7 @@ void TrainingRun::Evaluate(bool last) {
   const int64_t count = last ? std::max(config_.eval_iters, std::min(whole, 8 * config_.eval_iters))
                              : config_.eval_iters;
   double sum = 0, weight = 0;
-  for (int64_t i = 0; i < count && InterruptScope::Pending() == 0; ++i) {
+  for (int64_t i = 0; i < count && !Stops(); ++i) {
     const Batch batch = FromData([&] { return val_->Even(i, count); });
     const Metrics m = trainer_->Evaluate(FeedOf(batch));
     sum += static_cast<double>(m.loss) * m.weight;
@@ -328,8 +337,8 @@ void TrainingRun::PrintSample() {
     report_->Line("no sample: token ids have no tokenizer here that would make them text");
     return;
   }
-  report_->Line("sample:\n" + SampleText(trainer_->executor(), config_,
-                                         [] { return InterruptScope::Pending() == 0; }));
+  report_->Line("sample:\n" +
+                SampleText(trainer_->executor(), config_, [this] { return !Stops(); }));
 }
 
 }  // namespace

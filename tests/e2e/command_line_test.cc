@@ -1,4 +1,5 @@
 // The program `stator` as a user runs it.
+#include "frontend/driver/checkpoint.h"
 #include "frontend/driver/file.h"
 #include "tests/e2e/run_support.h"
 
@@ -152,6 +153,26 @@ TEST_F(CommandLineTest, empty_values_are_refused) {
     EXPECT_HAS(result.err, "it is empty");
     EXPECT_EQ(result.out, "") << arguments;
   }
+}
+
+TEST_F(CommandLineTest, output_that_cannot_be_written_is_an_error) {
+  for (const std::string& arguments :
+       {std::string("plan --gpu h200"), std::string("--help"), "train" + Small("full")}) {
+    const Outcome result = Run(arguments + " >/dev/full");
+    EXPECT_EQ(result.status, 1) << arguments;
+    EXPECT_HAS(result.err, "stator: cannot write to the standard output");
+  }
+  EXPECT_EQ(FindCheckpoint(dir_ / "full"), "");  // nothing was trained
+}
+
+TEST_F(CommandLineTest, training_saves_where_its_reader_is_gone) {
+  const std::string errors = dir_ / "train.err";
+  Run("sh", StrCat("-c '", program_, " train", Small("o"), " --max_iters 1000000 2>", errors,
+                   " | head -n 12'"));
+  EXPECT_NE(FindCheckpoint(dir_ / "o"), "");
+  const std::vector<char> text = ReadFile(errors);
+  EXPECT_HAS(std::string(text.begin(), text.end()), "Broken pipe; ");
+  EXPECT_HAS(std::string(text.begin(), text.end()), " updates are saved in " + (dir_ / "o"));
 }
 
 TEST_F(CommandLineTest, several_files_follow_one_flag) {
