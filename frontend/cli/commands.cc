@@ -10,6 +10,7 @@
 #include "frontend/driver/sample.h"
 #include "frontend/driver/train.h"
 #include "ir/base/error.h"
+#include "ir/base/parallel.h"
 #include "ir/text.h"
 
 #include <cstdio>
@@ -18,6 +19,12 @@
 
 namespace stator {
 namespace {
+
+// What the host does beside the plan's steps keeps to --threads as well.
+TrainConfig Limited(TrainConfig config) {
+  LimitThreads(static_cast<size_t>(config.threads));
+  return config;
+}
 
 // The configuration with everything decided that depends on the device.
 TrainConfig Configure(TrainConfig config, const Target& target) {
@@ -28,7 +35,7 @@ TrainConfig Configure(TrainConfig config, const Target& target) {
 }
 
 TrainConfig Configure(const ConfigSources& sources) {
-  const TrainConfig config = ResolveConfig(sources);
+  const TrainConfig config = Limited(ResolveConfig(sources));
   return Configure(config, *ChooseDevice(config.device).target);
 }
 
@@ -63,7 +70,7 @@ int ShowPlan(const CommandLine& line) {
     std::fputs(DescribePlan(LoadPlan(line.load), line.steps).c_str(), stdout);
     return 0;
   }
-  TrainConfig config = ResolveConfig(line.config);
+  TrainConfig config = Limited(ResolveConfig(line.config));
   const Device device = line.gpu.empty() ? ChooseDevice(config.device) : RecordedDevice(line.gpu);
   config = Configure(std::move(config), *device.target);
   for (const std::string& note : config.notes) std::printf("%s\n", note.c_str());
@@ -92,7 +99,7 @@ int ShowProfile(const CommandLine& line) {
 
 // What the file has already is kept: several models' choices make one table.
 int Tune(const CommandLine& line) {
-  TrainConfig config = ResolveConfig(line.config);
+  TrainConfig config = Limited(ResolveConfig(line.config));
   const Device device = ChooseDevice(config.device);
   if (device.target->kind() != DeviceKind::kCuda) {
     Fail(ErrorCode::kEnvironment, "tune: there is no GPU to time algorithms on",
@@ -109,7 +116,7 @@ int Tune(const CommandLine& line) {
 }
 
 int ShowSample(const CommandLine& line) {
-  TrainConfig config = ResolveForCheckpoint(line.config);
+  TrainConfig config = Limited(ResolveForCheckpoint(line.config));
   if (!TrainsOnBytes(config)) {
     Fail(ErrorCode::kUnsupported, "sample: the model was trained on token ids, and there is no ",
          "tokenizer to turn them into text");

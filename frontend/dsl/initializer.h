@@ -52,7 +52,7 @@ class Draws {
   uint64_t seed_, path_;
 };
 
-// All of them, drawn by as many threads as the machine has.
+// All of them, drawn in threads.
 std::vector<float> Initialize(const std::string& init, const Type& type, uint64_t seed,
                               const std::string& path);
 

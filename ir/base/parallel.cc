@@ -8,6 +8,18 @@
 #include <vector>
 
 namespace stator {
+namespace {
+
+std::atomic<size_t> most_threads{0};
+
+size_t MostThreads() {
+  const size_t most = most_threads;
+  return most > 0 ? most : std::max(1u, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+void LimitThreads(size_t most) { most_threads = most; }
 
 void ParallelFor(size_t n, const std::function<void(size_t)>& work) {
   std::vector<std::exception_ptr> errors(n);
@@ -21,7 +33,7 @@ void ParallelFor(size_t n, const std::function<void(size_t)>& work) {
       }
     }
   };
-  const size_t threads = std::min<size_t>(n, std::max(1u, std::thread::hardware_concurrency()));
+  const size_t threads = std::min(n, MostThreads());
   std::vector<std::thread> others;
   try {
     for (size_t t = 1; t < threads; ++t) others.emplace_back([&] { run(next.fetch_add(1)); });

@@ -10,7 +10,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <set>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace stator {
@@ -104,6 +106,16 @@ TEST(ParallelFor, does_everything_once_and_throws_what_the_lowest_number_threw) 
   }
   for (const int times : done) EXPECT_EQ(times, 1);
   ParallelFor(0, [](size_t) { FAIL(); });
+}
+
+TEST(ParallelFor, takes_no_more_threads_than_the_limit) {
+  for (const size_t most : {1, 2}) {
+    LimitThreads(most);
+    std::vector<std::thread::id> ids(1000);
+    ParallelFor(ids.size(), [&](size_t i) { ids[i] = std::this_thread::get_id(); });
+    EXPECT_LE(std::set(ids.begin(), ids.end()).size(), most);
+  }
+  LimitThreads(0);
 }
 
 TEST(ReduceTree, an_empty_right_side_keeps_the_left) {
