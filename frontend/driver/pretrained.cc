@@ -17,11 +17,15 @@
 namespace stator {
 namespace {
 
-const TensorInfo& Find(const SafetensorsFile& file, const std::string& name) {
+// By its own name, with or without what Hugging Face puts before the first dot; `ours`: the
+// parameter that it is for.
+const TensorInfo& Find(const SafetensorsFile& file, const std::string& name,
+                       const std::string& ours) {
   const TensorInfo* tensor = file.Find(name);
   const size_t dot = name.find('.');
   if (!tensor && dot != std::string::npos) tensor = file.Find(name.substr(dot + 1));
-  if (!tensor) Fail(ErrorCode::kInvalidArgument, file.path(), " has no '", name, "'");
+  if (!tensor)
+    Fail(ErrorCode::kInvalidArgument, file.path(), " has neither '", ours, "' nor '", name, "'");
   return *tensor;
 }
 
@@ -38,7 +42,7 @@ std::vector<float> ReadFloats(const SafetensorsFile& file, const TensorInfo& ten
       values[i] = BitsToFloat16(dtype, bits);
     }
   } else {
-    Fail(ErrorCode::kUnsupported, file.path(), ": '", tensor.name, "' is ", Name(dtype),
+    Fail(ErrorCode::kUnsupported, file.path(), ": '", Escaped(tensor.name), "' is ", Name(dtype),
          "; weights are f32, f16 or bf16");
   }
   return values;
@@ -66,8 +70,8 @@ void CheckShapes(const SafetensorsFile& file, const StateEntry& state, const Par
     if (n > 1) expected[0] = rows[i];
     if (parts.transpose) std::swap(expected.at(0), expected.at(1));
     if (tensor.type.shape == expected) continue;
-    Fail(ErrorCode::kInvalidArgument, file.path(), ": '", tensor.name, "' is ", tensor.type.shape,
-         ", '", state.name, "' of ", state.type.shape, " needs ", expected);
+    Fail(ErrorCode::kInvalidArgument, file.path(), ": '", Escaped(tensor.name), "' is ",
+         tensor.type.shape, ", '", state.name, "' of ", state.type.shape, " needs ", expected);
   }
 }
 
@@ -80,7 +84,8 @@ Parts Locate(const SafetensorsFile& file, const StateEntry& state,
   } else {
     for (const dsl::WeightSource& source : sources) {
       if (source.parameter != state.name) continue;
-      for (const std::string& name : source.tensors) parts.tensors.push_back(&Find(file, name));
+      for (const std::string& name : source.tensors)
+        parts.tensors.push_back(&Find(file, name, state.name));
       parts.transpose = source.transpose;
       rows = source.rows;
     }
@@ -156,7 +161,7 @@ void CheckAllRead(const SafetensorsFile& file, const Found& found) {
   std::vector<std::string> names;
   std::set<std::string> advice;
   for (const TensorInfo* t : unread) {
-    if (names.size() < 3) names.push_back(StrCat('\'', t->name, '\''));
+    if (names.size() < 3) names.push_back(StrCat('\'', Escaped(t->name), '\''));
     const int64_t layer = LayerOf(t->name);
     layers_of_file = std::max(layers_of_file, layer + 1);
     if (layer >= layers) continue;

@@ -31,7 +31,7 @@ DType ParseSafetensorsDType(std::string_view text, const std::string& what) {
   for (const auto& [dtype, name] : kDTypes) {
     if (name == text) return dtype;
   }
-  Fail(ErrorCode::kParse, what, ": dtype '", text, "' is not supported");
+  Fail(ErrorCode::kParse, what, ": dtype '", Escaped(text), "' is not supported");
 }
 
 const Json::Array& Integers(const Json& tensor, std::string_view key, const std::string& what) {
@@ -85,13 +85,13 @@ void SafetensorsFile::ParseHeader(std::string_view header, int64_t data_start) {
   const int64_t data_bytes = file_.size() - data_start;
   std::vector<int64_t> ends;
   for (const auto& [name, member] : *members) {
-    const std::string what = StrCat(path(), ": tensor '", name, "'");
+    const std::string what = StrCat(path(), ": tensor '", Escaped(name), "'");
     const auto* fields = member.As<Json::Object>();
     if (!fields) Fail(ErrorCode::kParse, what, ": not an object");
     if (name == kMetadata) {
       for (const auto& [key, value] : *fields) {
         const auto* text = value.As<std::string>();
-        if (!text) Fail(ErrorCode::kParse, path(), ": metadata '", key, "' is no string");
+        if (!text) Fail(ErrorCode::kParse, path(), ": metadata '", Escaped(key), "' is no string");
         metadata_[key] = *text;
       }
       continue;
@@ -125,7 +125,7 @@ void SafetensorsFile::ParseHeader(std::string_view header, int64_t data_start) {
   int64_t at = data_start;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (tensors_[i].offset != at) {
-      Fail(ErrorCode::kParse, path(), ": tensor '", tensors_[i].name, "' starts at byte ",
+      Fail(ErrorCode::kParse, path(), ": tensor '", Escaped(tensors_[i].name), "' starts at byte ",
            tensors_[i].offset, " where the one before it ends at ", at);
     }
     at += tensors_[i].type.Bytes();

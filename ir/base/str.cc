@@ -52,6 +52,21 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
+std::string Escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      out += StrCat("\\x", kDigits[c >> 4], kDigits[c & 15]);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 bool GlobMatch(std::string_view pattern, std::string_view text) {
   // Greedy match that remembers the last '*': linear in practice, no recursion.
   size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;

@@ -41,6 +41,8 @@ std::string StrCat(const Parts&... parts) {
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 std::vector<std::string> Split(std::string_view text, char separator);
 std::string_view Trim(std::string_view text);
+// Control characters as \n or \x1b: a name out of a file stays on its line of a message.
+std::string Escaped(std::string_view text);
 // Shell-style match of a whole string: `*` any run, `?` one character.
 bool GlobMatch(std::string_view pattern, std::string_view text);
 

@@ -74,7 +74,7 @@ TEST_F(Pretrained, what_is_missing_or_of_another_shape_is_named_before_any_write
   EXPECT_HAS(ErrorOf([&] {
                LoadPretrained(executor_, path_, {{"qkv/w", {"t.x"}, false}});
              }),
-             "has no 't.x'");
+             "has neither 'qkv/w' nor 't.x'");
   Write({{"qkv/w", {DType::kF32, {4, 2}}}, {"b", {DType::kF32, {3}}}});
   EXPECT_HAS(ErrorOf([&] { LoadPretrained(executor_, path_, {}); }),
              path_ + ": 'b' is [3], 'b' of [2] needs [2]");
@@ -121,6 +121,7 @@ TEST_F(PretrainedExtra, what_the_model_does_not_read_is_refused_before_any_write
              path_ +
                  ": the model does not read 1 of its tensors: "
                  "'model.layers.0.mlp.gate_proj.bias'");
+  EXPECT_HAS(ErrorWith({"a\nb\x1b[1m"}), "does not read 1 of its tensors: 'a\\nb\\x1b[1m'");
   EXPECT_HAS(ErrorWith({"a", "b", "c", "d"}), "4 of its tensors: 'a', 'b', 'c', ...");
   EXPECT_EQ(executor_.writes, 0);
 }
