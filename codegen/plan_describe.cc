@@ -61,6 +61,15 @@ std::string Counted(size_t n, const std::string& noun) {
   return StrCat(n, " ", noun, n == 1 ? "" : "s");
 }
 
+// ", 2 of 12 key heads at a time": where attention is called in pieces.
+std::string Pieces(const AttentionCall& c) {
+  const Dims& k = c.k.type.shape;  // [B,S,G,D]
+  if (c.head_chunk > 0) return StrCat(", ", c.head_chunk, " of ", k[2], " key heads at a time");
+  if (c.batch_chunk > 0)
+    return StrCat(", ", c.batch_chunk, " of ", k[0], " batch entries at a time");
+  return "";
+}
+
 // What a step works on, in one phrase.
 struct Detail {
   const Plan& plan;
@@ -74,7 +83,8 @@ struct Detail {
   }
   std::string operator()(const AttentionCall& c) const {
     return StrCat(c.backward ? "backward " : "", c.q.type.ToString(), ", keys ",
-                  c.k.type.ToString(), c.causal ? ", causal" : "", c.bias ? ", bias" : "");
+                  c.k.type.ToString(), c.causal ? ", causal" : "", c.bias ? ", bias" : "",
+                  Pieces(c));
   }
   std::string operator()(const SortCall& c) const { return c.keys.type.ToString(); }
   std::string operator()(const SegmentSumCall& c) const {

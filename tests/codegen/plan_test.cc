@@ -302,6 +302,21 @@ TEST(StateEntry, halves_are_aligned) {
   EXPECT_EQ(entry.StoredBytes(), 262);
 }
 
+TEST(DescribePlan, tells_the_pieces_of_attention) {
+  Plan plan = SamplePlan();
+  PlanStep& step = plan.programs[0].steps[2];
+  auto& attention = std::get<AttentionCall>(step.work);
+  const auto ends = [&](int64_t entries, int64_t heads) {
+    attention.batch_chunk = entries, attention.head_chunk = heads;
+    const std::string text = DescribeWork(plan, step);
+    return text.substr(text.find(", causal, bias") + 14);
+  };
+  attention.k.type.shape = {6, 5, 4, 8};
+  EXPECT_EQ(ends(0, 0), "");
+  EXPECT_EQ(ends(2, 0), ", 2 of 6 batch entries at a time");
+  EXPECT_EQ(ends(1, 3), ", 3 of 4 key heads at a time");
+}
+
 TEST(DescribePlan, tells_memory_to_the_byte) {
   const std::string text = DescribePlan(SamplePlan(), true);
   for (const char* part :
