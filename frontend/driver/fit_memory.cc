@@ -26,8 +26,18 @@ int64_t RecomputedBytes(const Graph& graph) {
   return bytes;
 }
 
-// `reserved`: of the budget, for what is not in the plan.
-[[noreturn]] void Refuse(const Graph& graph, int64_t budget, int64_t missing, int64_t reserved) {
+// The scratch of attention's gradient is for sums in a fixed order.
+bool IsScratchOfAttention(const Graph& graph, const PeakValue& value) {
+  if (value.name != "scratch") return false;
+  const std::vector<Node*> nodes = graph.Nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node* n) {
+    return n->Is("attention_grad") && n->scope() == value.scope;
+  });
+}
+
+[[noreturn]] void Refuse(const Graph& graph, const PassOptions& options, int64_t budget,
+                         int64_t missing) {
+  const int64_t reserved = options.target->ReservedBytes();  // for what is not in the plan
   std::string alive;
   const std::vector<PeakValue> peak = AliveAtPeak(graph);
   for (size_t i = 0; i < std::min(kNamedTensors, peak.size()); ++i) {
@@ -43,7 +53,11 @@ int64_t RecomputedBytes(const Graph& graph) {
        reserved == 0 ? ""
                      : StrCat(", ", FormatBytes(static_cast<double>(reserved)),
                               " of them for context and libraries"),
-       "); alive at its peak: ", alive);
+       "); alive at its peak: ", alive,
+       !options.fast && options.target->kind() == DeviceKind::kCuda && !peak.empty() &&
+               IsScratchOfAttention(graph, peak[0])
+           ? "; --fast does without most of the scratch"
+           : "");
 }
 
 }  // namespace
@@ -81,8 +95,7 @@ std::vector<PassTiming> LowerToFit(
     // Whether it can fit at all; then as little as makes it fit. What is asked for grows by an
     // eighth at least, so that a few rounds do.
     const int64_t missing_at_best = missing_with(kEverything);
-    if (missing_at_best > 0)
-      Refuse(*lowered, budget, missing_at_best, options.target->ReservedBytes());
+    if (missing_at_best > 0) Refuse(*lowered, options, budget, missing_at_best);
     const int64_t most = RecomputedBytes(*lowered);
     int64_t bytes = 0;
     while (missing > 0) {

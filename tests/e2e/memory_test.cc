@@ -46,6 +46,18 @@ TEST_F(Memory, what_cannot_fit_is_refused_by_name) {
   }
 }
 
+TEST_F(Memory, a_refusal_for_the_sake_of_attention_says_what_takes_less) {
+  TrainConfig config = Config("long");
+  config.n_layer = 2, config.n_head = 12, config.n_embd = 768;
+  config.batch_size = 1, config.block_size = 600'000;
+  const auto error = [&] {
+    return ErrorOf([&] { CompileTraining(config, *MakeRecordedTarget("h200"), true); });
+  };
+  EXPECT_HAS(error(), "; --fast does without most of the scratch");
+  config.fast = true;
+  EXPECT_EQ(error(), "");
+}
+
 // Plans for an H200 in bf16, in GiB without context and libraries.
 struct LargeCase {
   const char* name;
