@@ -74,6 +74,23 @@ TEST_F(CommandLineTest, bad_usage_exits_with_two_and_a_hint) {
   EXPECT_HAS(flag.err, "unknown flag '--n_layers', did you mean 'n_layer'?");
 }
 
+// It would build for minutes before it said so.
+TEST_F(CommandLineTest, the_script_knows_the_commands_before_it_builds) {
+  const std::string script =
+      StrCat("env STATOR_SKIP_INSTALL=1 STATOR_PRESET=none ", STATOR_SOURCE_DIR, "/run");
+  const Outcome typo = Run(script, "trian");
+  EXPECT_EQ(typo.status, 2);
+  EXPECT_HAS(typo.err, "unknown subcommand 'trian'");
+  const std::vector<char> text = ReadFile(std::string(STATOR_SOURCE_DIR) + "/run");
+  const std::string all = Run("").err;  // "stator: a command is missing: train, ..., doctor\n..."
+  const size_t first = all.find("train");
+  std::string commands = all.substr(first, all.find(", doctor") - first);
+  for (size_t at = 0; (at = commands.find(", ", at)) != std::string::npos;) {
+    commands.replace(at, 2, " | ");
+  }
+  EXPECT_HAS(std::string(text.begin(), text.end()), StrCat("  ", commands, " | -*)"));
+}
+
 TEST_F(CommandLineTest, errors_exit_with_one_and_one_line) {
   for (const char* arguments :
        {"train --n_layer 0", "train --device tpu", "train --data /nonexistent", "plan --gpu none",
