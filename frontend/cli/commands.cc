@@ -141,6 +141,7 @@ int Doctor(const CommandLine& line) {
     std::printf("plan %s\n", line.plan_file.c_str());
     fine = PrintFindings(ExaminePlan(*plan)) && fine;
   }
+  std::printf("%s\n", fine ? "nothing stands in the way" : "what is marked !! will not work");
   return fine ? 0 : 1;
 }
 

@@ -196,7 +196,6 @@ bool PrintFindings(const std::vector<Finding>& findings) {
     std::printf("%s  %-10s %s\n", mark, f.name.c_str(), f.text.c_str());
     fine = fine && f.verdict != Verdict::kProblem;
   }
-  std::printf("%s\n", fine ? "nothing stands in the way" : "what is marked !! will not work");
   return fine;
 }
 

@@ -24,7 +24,7 @@ std::vector<Finding> ExamineMachine();
 // Whether `plan` can run here: device, architecture, library versions it was made with.
 std::vector<Finding> ExaminePlan(const Plan& plan);
 
-// Prints to stdout. True when nothing is a problem.
+// Prints to stdout, a line each. True when nothing is a problem.
 bool PrintFindings(const std::vector<Finding>& findings);
 
 }  // namespace stator
