@@ -117,7 +117,8 @@ void AddProfileCommand(CLI::App& app, CommandLine& out) {
       .add_option("--compare", o.compare,
                   "variants to time, the first one in full: fused,unfused [what --fuse says]")
       ->delimiter(',')
-      ->allow_extra_args(false)
+      ->expected(1)
+      ->take_all()
       ->check(CLI::IsMember({"fused", "unfused"}));
   profile.add_option("--steps", o.steps, "updates to time [20]")->check(Between(1));
   profile.add_option("--warmup", o.warmup, "updates to run before [3]")->check(Between(0));
@@ -186,9 +187,11 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   app.require_subcommand(1);
   CLI::App& train = AddConfigCommand(app, "train", "train a language model on text", out);
   train
-      .add_option("--watch", out.watch.patterns,
-                  "values inside the step and their figures: 'h.*/attn:absmax,rms'")
-      ->allow_extra_args(false)
+      .add_option(
+          "--watch", out.watch.patterns,
+          "values inside the step and their figures: 'h.*/attn:absmax,rms'; may stand again")
+      ->expected(1)
+      ->take_all()
       ->type_name("PATTERN")
       ->check(NotEmpty());
   train

@@ -212,6 +212,16 @@ TEST_F(CommandLineTest, a_watch_that_never_looks_is_told) {
   EXPECT_HAS(train.out, "nothing is watched: the first look would be after update 9");
 }
 
+TEST_F(CommandLineTest, a_pattern_takes_one_word_and_may_stand_again) {
+  EXPECT_HAS(Run("train --help").out, "--watch PATTERN  ");
+  const Outcome train =
+      Run("train" + Small("w") + " --every 2 --watch h.0/mlp/up:rms --watch h.0/attn:absmax");
+  EXPECT_EQ(train.status, 0) << train.err;
+  EXPECT_HAS(train.out, "watch h.0/mlp/up");
+  EXPECT_HAS(train.out, "watch h.0/attn");
+  EXPECT_HAS(Run("profile --compare fused,fast").err, "fast not in {fused,unfused}");
+}
+
 TEST_F(CommandLineTest, stator_opt_says_what_it_cannot_do) {
   const std::string opt = std::string(STATOR_BINARY_DIR) + "/stator-opt";
   if (!std::filesystem::exists(opt)) GTEST_SKIP() << opt << " is not built";
