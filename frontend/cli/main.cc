@@ -14,6 +14,9 @@ namespace {
 
 int Run(int argc, char** argv) {
   const stator::CommandLine line = stator::ParseCommandLine(argc, argv);
+  // To a run that trains a reader that is gone is a failed write, before which it saves. Others end
+  // as programs in a pipe do.
+  if (line.command == "train") std::signal(SIGPIPE, SIG_IGN);
   if (!line.command.empty()) return stator::RunCommand(line);
   std::fputs(line.text.c_str(), line.exit_code == 0 ? stdout : stderr);
   return line.exit_code;
@@ -30,7 +33,6 @@ void FlushOutput() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is a failed write: `train` saves first
   try {
     const int status = Run(argc, argv);
     if (status < 128) FlushOutput();
