@@ -14,8 +14,8 @@ namespace {
 // Scratch of one attention call, bytes: about what else is alive in a backward pass once the logits
 // are gone. A call that wants more goes in pieces, kPieces at once, which together keep to it: the
 // batch entries are halved, and at one entry its key heads, each with its query heads. Two pieces
-// side by side cost 5 to 7 % of the call, one after another 14 to 33 (docs/notes/h200-spikes.md);
-// they change no bit.
+// side by side cost about 3 % of forward and backward, one after another 7 to 16 % more
+// (docs/notes/cuda-runtime.md); they change no bit.
 constexpr int64_t kScratch = int64_t{2} << 30;
 constexpr int kPieces = 2;
 // Pieces of one key head are the smallest; they go one after another only where two would take more
