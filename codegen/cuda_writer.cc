@@ -1,11 +1,9 @@
 #include "codegen/cuda_writer.h"
 
-#include "codegen/scalar.h"
-#include "ir/base/error.h"
 #include "ir/reduce_tree.h"
 
 #include <algorithm>
-#include <bit>
+#include <vector>
 
 namespace stator {
 

@@ -2,9 +2,6 @@
 // the column lanes of ir/reduce_tree.h.
 #include "codegen/cuda_writer.h"
 #include "codegen/scalar.h"
-#include "ir/base/error.h"
-
-#include <algorithm>
 
 namespace stator {
 namespace {

@@ -1,6 +1,5 @@
 // Which loop nest a region has on CUDA.
 #include "codegen/emit_region.h"
-#include "ir/base/error.h"
 
 namespace stator {
 

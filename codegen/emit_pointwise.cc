@@ -1,7 +1,5 @@
 // Elements one by one, for CUDA.
 #include "codegen/cuda_writer.h"
-#include "codegen/scalar.h"
-#include "ir/base/error.h"
 #include "ir/reduce_tree.h"
 
 #include <algorithm>

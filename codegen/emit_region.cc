@@ -108,10 +108,11 @@ EmittedKernel EmitRegion(std::span<Node* const> nodes, Language language,
                          const CudaLimits& limits) {
   const RegionParts parts = AnalyzeRegion(nodes);
   EmittedKernel kernel;
-  if (parts.product != nullptr)
+  if (parts.product != nullptr) {
     kernel = parts.product->HasFact(fact::kTile) ? EmitSmallProduct(parts) : EmitMatMul(parts);
-  else
+  } else {
     kernel = language == Language::kCpp ? EmitCpp(parts) : EmitCuda(parts, limits);
+  }
   kernel.traffic = TrafficOf(parts);
   return kernel;
 }

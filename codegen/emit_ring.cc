@@ -7,11 +7,11 @@
 #include "codegen/ring_loop.h"
 #include "codegen/row_writer.h"
 #include "codegen/scalar.h"
-#include "ir/base/error.h"
 #include "ir/reduce_tree.h"
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 namespace stator {
 namespace {

@@ -3,7 +3,6 @@
 #include "codegen/emit_region.h"
 #include "codegen/row_writer.h"
 #include "codegen/scalar.h"
-#include "ir/base/error.h"
 
 #include <algorithm>
 

@@ -14,7 +14,11 @@
 namespace stator {
 
 struct RowShape {
-  int64_t v = 1, p = 32, k = 1, g = 1, y = 1;  // see the file's head
+  int64_t v = 1;   // elements of a vector
+  int64_t p = 32;  // threads of a row
+  int64_t k = 1;   // chunks of a row: vectors that a thread has of it
+  int64_t g = 1;   // accumulators of a thread, each of V lanes: chunk c goes to c % g
+  int64_t y = 1;   // rows of threads of a block
 };
 
 // How rows come to a thread.

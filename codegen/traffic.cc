@@ -1,11 +1,11 @@
 #include "codegen/traffic.h"
 
 #include "codegen/emit_region.h"
-#include "ir/base/error.h"
 #include "ir/index_expr.h"
 #include "ir/views.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -22,32 +22,32 @@ class Reader {
   Reader(const RegionParts& parts, Traffic* traffic) : parts_(parts), traffic_(*traffic) {}
 
   void Need(Value v) {
-    if (v.type().NumElements() > 0) Need(v, Whole(v.type().NumElements()), nullptr);
+    if (v.type().NumElements() > 0) Need(v, Whole(v.type().NumElements()), {});
   }
 
  private:
   // `picker`: elements of `v` are read that it picks, one for each of `w` on its own result.
-  void Need(Value v, const Window& w, const Node* picker) {
+  void Need(Value v, const Window& w, Value picker) {
     if (v.type().NumElements() == 0 || !seen_.emplace(v, w, picker).second) return;
     const Node& node = *v.node;
     const bool inside = parts_.inside.contains(&node);
     if (!inside && (node.Is("input") || node.Is("state") || RegionOf(node) >= 0)) {
-      picker == nullptr ? traffic_.Read(v, w) : traffic_.Pick(v, picker, w);
+      picker ? traffic_.Pick(v, picker, w) : traffic_.Read(v, w);
       return;
     }
     AffineMap map;
-    if (picker == nullptr && MovementMap(node, &map)) return NeedMoved(v, w, map);
-    if (picker == nullptr && node.Is("concat")) return NeedParts(node, w);
-    if (picker == nullptr && node.Is("pad")) return NeedPadded(node, w);
-    if (node.Is("gather")) return NeedPicked(node, w, picker);
+    if (!picker && MovementMap(node, &map)) return NeedMoved(v, w, map);
+    if (!picker && node.Is("concat")) return NeedParts(node, w);
+    if (!picker && node.Is("pad")) return NeedPadded(node, w);
+    if (node.Is("gather")) return NeedPicked(v, w, picker);
     if (node.Is("take_along")) {
-      Need(node.operand(0), w, picker == nullptr ? &node : picker);
+      Need(node.operand(0), w, picker ? picker : v);
       return Need(node.operand(1), w, picker);
     }
     // A fold is computed whole, and its operand asked for where it is. So are scans, products and
     // the key of random bits.
     if (node.Is("fold") && inside) return;
-    const bool each = picker != nullptr || node.op_class() == OpClass::kElementwise;
+    const bool each = picker || node.op_class() == OpClass::kElementwise;
     for (const Value& o : node.operands()) {
       if (!o) continue;
       each ? Need(o, w, picker) : Need(o);
@@ -56,9 +56,9 @@ class Reader {
 
   void NeedMoved(Value v, const Window& w, const AffineMap& map) {
     const Value from = v.node->operand(0);
-    if (map.flat) return Need(from, w, nullptr);
+    if (map.flat) return Need(from, w, {});
     const auto moved = Through(w, v.shape(), map.strides, map.at);
-    moved ? Need(from, *moved, nullptr) : Need(from);
+    moved ? Need(from, *moved, {}) : Need(from);
   }
 
   void NeedParts(const Node& concat, const Window& w) {
@@ -76,7 +76,7 @@ class Reader {
 
   void NeedPart(Value part, const std::optional<std::vector<Window>>& windows) {
     if (!windows) return Need(part);
-    for (const Window& w : *windows) Need(part, w, nullptr);
+    for (const Window& w : *windows) Need(part, w, {});
   }
 
   // Axis by axis; whole where neighbours are apart in the result.
@@ -102,23 +102,24 @@ class Reader {
     NeedPart(from, windows);
   }
 
-  void NeedPicked(const Node& gather, const Window& w, const Node* picker) {
+  void NeedPicked(Value rows, const Window& w, Value picker) {
+    const Node& gather = *rows.node;
     const Value data = gather.operand(0), indices = gather.operand(1);
-    if (picker != nullptr) {
+    if (picker) {
       Need(data, w, picker);
       return Need(indices, w, picker);
     }
-    Need(data, w, &gather);
+    Need(data, w, rows);
     const int axis = gather.view().Axis("axis");
     const int64_t inner = DenseStrides(data.shape())[axis], picks = indices.type().NumElements(),
                   outer = gather.type().NumElements() / (picks * inner);
     const auto picked = Through(w, {outer, picks, inner}, {0, 1, 0}, 0);
-    picked ? Need(indices, *picked, nullptr) : Need(indices);
+    picked ? Need(indices, *picked, {}) : Need(indices);
   }
 
   const RegionParts& parts_;
   Traffic& traffic_;
-  std::set<std::tuple<Value, Window, const Node*>> seen_;
+  std::set<std::tuple<Value, Window, Value>> seen_;
 };
 
 }  // namespace
@@ -139,7 +140,7 @@ double Traffic::Bytes() const {
     const int64_t elements = base.type().NumElements();
     int64_t count = CountOf(reads.windows, elements);
     for (const auto& [picker, windows] : reads.picks)
-      count += CountOf(windows, picker->type().NumElements());
+      count += CountOf(windows, picker.type().NumElements());
     bytes += std::min(count, elements) * ByteWidth(base.dtype());
   }
   for (const Value& v : written_) bytes += v.type().Bytes();

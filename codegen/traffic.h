@@ -21,9 +21,9 @@ class Traffic {
  public:
   // Of the windows of the values that own the storage.
   void Read(Value base, const Window& window) { reads_[base].windows.insert(window); }
-  // At places of `base` that only a run tells: an element for each of `window` on the result of
-  // `picker`.
-  void Pick(Value base, const Node* picker, const Window& window) {
+  // At places of `base` that only a run tells: an element for each of `window` on `picker`, a
+  // result that picks them.
+  void Pick(Value base, Value picker, const Window& window) {
     reads_[base].picks[picker].insert(window);
   }
   void Write(Value result) { written_.insert(result); }
@@ -35,7 +35,7 @@ class Traffic {
  private:
   struct Reads {
     std::set<Window> windows;
-    std::map<const Node*, std::set<Window>> picks;
+    std::map<Value, std::set<Window>> picks;  // by what picks
   };
   std::map<Value, Reads> reads_;
   std::set<Value> written_;

@@ -169,9 +169,9 @@ void DrawAnywhere(Law law, double scale, const Stream& stream, int64_t batch, fl
 
 }  // namespace
 
-const std::vector<DrawBatch*>& DrawBatches() {
-  static const std::vector<DrawBatch*> batches = [] {
-    std::vector<DrawBatch*> found = {&DrawAnywhere};
+const std::vector<DrawFunction*>& DrawFunctions() {
+  static const std::vector<DrawFunction*> functions = [] {
+    std::vector<DrawFunction*> found = {&DrawAnywhere};
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) found.push_back(&DrawAvx2);
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
@@ -181,7 +181,7 @@ const std::vector<DrawBatch*>& DrawBatches() {
 #endif
     return found;
   }();
-  return batches;
+  return functions;
 }
 
 }  // namespace stator::dsl

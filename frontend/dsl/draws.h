@@ -35,11 +35,10 @@ constexpr int64_t kDrawBatch = 256;
 // out[i] = scale * element kDrawBatch * batch + i, for i below kDrawBatch. Element k of a uniform
 // or normal law is word k mod 4 of block k / 4, normals by Box and Muller's transform of pairs of
 // words; a truncated one has block k to itself. In f64: against exact mathematics the relative
-// error of a normal is about 1e-15 where its sine or cosine is not near 0, so that the f32 is the
-// nearest one but for a few in 1e8.
-using DrawBatch = void(Law law, double scale, const Stream& stream, int64_t batch, float* out);
+// error of a normal is about 1e-15, so that the f32 is the nearest one but for a few in 1e8.
+using DrawFunction = void(Law law, double scale, const Stream& stream, int64_t batch, float* out);
 
 // Those that this machine can run, the fastest last. All give the same bits.
-const std::vector<DrawBatch*>& DrawBatches();
+const std::vector<DrawFunction*>& DrawFunctions();
 
 }  // namespace stator::dsl

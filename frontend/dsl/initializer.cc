@@ -85,7 +85,7 @@ void Draws::Fill(int64_t begin, std::span<float> out) const {
     std::fill(out.begin(), out.end(), static_cast<float>(scale_));
     return;
   }
-  DrawBatch* const draw = DrawBatches().back();
+  DrawFunction* const draw = DrawFunctions().back();
   const Law law = LawOf(initializer_.kind);
   const Stream stream = {seed_, path_};
   const int64_t end = begin + static_cast<int64_t>(out.size());

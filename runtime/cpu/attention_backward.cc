@@ -119,10 +119,11 @@ class Backward {
     p_.Scores(tiles_, b, h, t, rows, tile, s_.q, keys_t, ld, s_.scores);
     tiles_.gemm(rows, columns, p_.dim, s_.dout, p_.dim_pad, 1, values_t, ld, s_.dscores, kKeyTile,
                 false);
+    const bool clear = !finite();  // what masks keep apart
+    bool unseen[kKeyTile] = {};
     for (int64_t i = 0; i < rows; ++i) {
       T *s = s_.scores + i * kKeyTile, *d = s_.dscores + i * kKeyTile;
-      bool unseen[kKeyTile];
-      if (!finite()) {
+      if (clear) {
         for (int64_t j = 0; j < columns; ++j) unseen[j] = s[j] == kUnseen;
       }
       if (p_.call.dropout > 0) {
@@ -131,7 +132,8 @@ class Backward {
       } else {
         tiles_.row_grad(s, d, columns, s_.lse[i], s_.inner[i]);
       }
-      for (int64_t j = 0; j < columns && !finite(); ++j) {
+      if (!clear) continue;
+      for (int64_t j = 0; j < columns; ++j) {
         if (unseen[j]) s[j] = d[j] = 0;
       }
     }

@@ -148,7 +148,7 @@ void CudaExecutor::WriteState(const std::string& name, Bytes bytes) {
 }
 
 CudaExecutor::Staging& CudaExecutor::FreeStaging(int turn) {
-  Staging& staging = staging_[static_cast<size_t>(turn % 2)];
+  Staging& staging = staging_[static_cast<size_t>(turn) % staging_.size()];
   if (staging.block.data() == nullptr) {
     int64_t largest = 0;
     for (const StateEntry& s : plan_.states) largest = std::max(largest, s.type.Bytes());

@@ -54,7 +54,6 @@ TEST(Traffic, rotary_of_two_operands_at_once_reads_the_tables_once) {
       {4 * (2 * 6 * 4 * 64 * 2) + 2 * (6 * 32 * 4)});
 }
 
-// dq and dk turned back, then beside dv.
 // dq and dk turned back, under one launch on a GPU, then beside dv.
 TEST(Traffic, rotary_backward_and_the_packed_gradient) {
   const std::string text =

@@ -135,7 +135,7 @@ TEST(Draws, normals_are_those_of_the_mathematical_library) {
   std::array<float, kDrawBatch> drawn;
   int64_t differ = 0;
   for (int64_t batch = 0; batch < kBatches; ++batch) {
-    DrawBatches().back()(Law::kNormal, 0.02, stream, batch, drawn.data());
+    DrawFunctions().back()(Law::kNormal, 0.02, stream, batch, drawn.data());
     for (int64_t i = 0; i < kDrawBatch; i += 4) {
       const auto z =
           LibraryNormals(stream.At(static_cast<uint64_t>((batch * kDrawBatch + i) / 4), 0));
@@ -154,7 +154,7 @@ TEST(Draws, truncated_normals_are_the_first_within_two) {
   const Stream stream{1337, 7};
   std::array<float, kDrawBatch> drawn;
   for (int64_t batch = 0; batch < 2000; ++batch) {
-    DrawBatches().back()(Law::kTruncatedNormal, 0.5, stream, batch, drawn.data());
+    DrawFunctions().back()(Law::kTruncatedNormal, 0.5, stream, batch, drawn.data());
     for (int64_t i = 0; i < kDrawBatch; ++i) {
       double first = 3;
       for (uint32_t attempt = 0; std::abs(first) > 2; ++attempt) {
@@ -171,12 +171,12 @@ TEST(Draws, truncated_normals_are_the_first_within_two) {
 // Runs begin alike whatever instructions the machine has.
 TEST(Draws, every_width_of_vectors_gives_the_same_bits) {
   for (const Law law : {Law::kUniform, Law::kNormal, Law::kTruncatedNormal}) {
-    for (DrawBatch* const draw : DrawBatches()) {
+    for (DrawFunction* const draw : DrawFunctions()) {
       for (int64_t batch = 0; batch < 4000; ++batch) {
         // Also past 2^32 blocks.
         const int64_t at = batch % 2 == 0 ? batch : (int64_t{1} << 38) / kDrawBatch + batch - 2000;
         std::array<float, kDrawBatch> expected, drawn;
-        DrawBatches().front()(law, 0.02, {3, 5}, at, expected.data());
+        DrawFunctions().front()(law, 0.02, {3, 5}, at, expected.data());
         draw(law, 0.02, {3, 5}, at, drawn.data());
         ASSERT_EQ(std::memcmp(drawn.data(), expected.data(), sizeof drawn), 0) << at;
       }
