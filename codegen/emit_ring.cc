@@ -91,14 +91,11 @@ class RingWriter : public RowWriter {
     block_ = static_cast<int>(shape.p * shape.y);
     const int64_t rows = (space_.chunk + kColumnLanes - 1) / kColumnLanes;
 
-    std::string head =
-        StrCat("const idx_t b = (idx_t)blockIdx.x * ", each, " + q / ", rows * serial,
-               ", i8 = q % ", rows, " * ", kColumnLanes, " + y * ", serial, " + q / ", rows, " % ",
-               serial, ", r", may_be_dead_ ? "0" : "", " = b * ", space_.chunk, " + i8;\n");
-    if (may_be_dead_) {
-      head += StrCat("const bool live = i8 < ", space_.chunk, " && r0 < ", space_.n,
-                     ";\n(void)live;\nconst idx_t r = live ? r0 : ", space_.n - 1, ";\n");
-    }
+    const std::string head = DefineRow(
+        StrCat("b = (idx_t)blockIdx.x * ", each, " + q / ", rows * serial, ", i8 = q % ", rows,
+               " * ", kColumnLanes, " + y * ", serial, " + q / ", rows, " % ", serial, ", "),
+        StrCat("b * ", space_.chunk, " + i8"), StrCat("i8 < ", space_.chunk, " && r0 < ", space_.n),
+        space_.n);
     const auto looped = RingLoop({.head = head,
                                   .early = emitter_.TakeEarlyInvariant(),
                                   .row_values = ring_loads_.values,
@@ -124,9 +121,8 @@ class RingWriter : public RowWriter {
                                        ">(waiting + ", offset, ", e)"),
                         vec = StrCat("st_vec<", type, ", ", shape.v, ">");
       offset += placed().RowBytes(4 * Registers(*f) * shape.v);
-      declare += StrCat(type, " ", g, "[", shape.k, "][", shape.v, "];\n");
-      reset += Unrolled("c", shape.k,
-                        Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::identity();\n")));
+      declare += DeclareColumns(shape, k);
+      reset += ResetColumns(shape, k);
       merge +=
           StrCat("const ", vec, " w", k, " = ", place, ".get();\n",
                  Unrolled("v", shape.v,

@@ -36,14 +36,9 @@ class RowsWriter : public RowWriter {
       }
     }
     const std::string sweeps = Sweeps(shape, start, row, bound);
-    std::string head = Threads(shape);
-    if (may_be_dead_) {
-      head +=
-          StrCat("const idx_t r0 = (idx_t)blockIdx.x * ", shape.y, " + y;\nconst bool live = r0 < ",
-                 rows, ";\nconst idx_t r = live ? r0 : ", rows - 1, ";\n");
-    } else {
-      head += StrCat("const idx_t r = (idx_t)blockIdx.x * ", shape.y, " + y;\n");
-    }
+    const std::string head =
+        Threads(shape) +
+        DefineRow("", StrCat("(idx_t)blockIdx.x * ", shape.y, " + y"), StrCat("r0 < ", rows), rows);
     return Indent(head + sweeps, 2);
   }
 
@@ -83,10 +78,7 @@ class RowsWriter : public RowWriter {
       const std::string type = ComputeCType(f->type().dtype);
       const std::string to = StrCat(out, " + (idx_t)blockIdx.x * ", space_.inner);
       const bool partial = shape.k * shape.p * shape.v > space_.inner;
-      declare +=
-          StrCat(type, " ", g, "[", shape.k, "][", shape.v, "];\n",
-                 Unrolled("c", shape.k,
-                          Unrolled("v", shape.v, StrCat(g, "[c][v] = ", op, "::identity();\n"))));
+      declare += DeclareColumns(shape, k) + ResetColumns(shape, k);
       if (at_once == 1) {
         finish +=
             Unrolled("c", shape.k,
@@ -102,12 +94,9 @@ class RowsWriter : public RowWriter {
                        ", t, y);\n  const idx_t j = y * ", shape.p, " + t;\n  if (j < ",
                        space_.inner, ") st_put(", to, " + j, total);\n}\n");
     }
-    std::string head = StrCat("const idx_t i8 = i * ", shape.y, " + y, r", may_be_dead_ ? "0" : "",
-                              " = (idx_t)blockIdx.x * ", space_.chunk, " + i8;\n");
-    if (may_be_dead_) {
-      head += StrCat("const bool live = i8 < ", space_.chunk, " && r0 < ", space_.n,
-                     ";\nconst idx_t r = live ? r0 : ", space_.n - 1, ";\n");
-    }
+    std::string head = DefineRow(StrCat("i8 = i * ", shape.y, " + y, "),
+                                 StrCat("(idx_t)blockIdx.x * ", space_.chunk, " + i8"),
+                                 StrCat("i8 < ", space_.chunk, " && r0 < ", space_.n), space_.n);
     if (at_once > 1) head = declare + head;
     return Indent(
         StrCat(Threads(shape), at_once > 1 ? declare_lanes : declare, "for (int i = 0; i < ", rows,

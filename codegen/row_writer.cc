@@ -215,4 +215,22 @@ std::string RowWriter::Threads(const RowShape& shape) {
                 ";\n(void)t; (void)y;\n");
 }
 
+std::string RowWriter::DefineRow(const std::string& before, const std::string& at,
+                                 const std::string& live, int64_t rows) const {
+  if (!may_be_dead_) return StrCat("const idx_t ", before, "r = ", at, ";\n");
+  return StrCat("const idx_t ", before, "r0 = ", at, ";\nconst bool live = ", live, ";\n",
+                ring_ ? "(void)live;\n" : "", "const idx_t r = live ? r0 : ", rows - 1, ";\n");
+}
+
+std::string RowWriter::DeclareColumns(const RowShape& shape, size_t k) const {
+  return StrCat(ComputeCType(parts_.column_folds[k]->type().dtype), " g", k, "[", shape.k, "][",
+                shape.v, "];\n");
+}
+
+std::string RowWriter::ResetColumns(const RowShape& shape, size_t k) const {
+  const std::string reset =
+      StrCat("g", k, "[c][v] = ", FoldOp(*parts_.column_folds[k]), "::identity();\n");
+  return Unrolled("c", shape.k, Unrolled("v", shape.v, reset));
+}
+
 }  // namespace stator

@@ -40,6 +40,13 @@ class RowWriter : public CudaWriter {
   // Over the chunks of a row in registers.
   static std::string Chunks(int64_t count, const std::string& body);
   static std::string Threads(const RowShape& shape);
+  // Defines r, the row at `at`, after what is `before` in the same declaration; where rows of
+  // threads may have none, `live`, whether this one has, and else the last of `rows`.
+  std::string DefineRow(const std::string& before, const std::string& at, const std::string& live,
+                        int64_t rows) const;
+  // The accumulators of the k-th column fold, which the sweeps add to, and their first values.
+  std::string DeclareColumns(const RowShape& shape, size_t k) const;
+  std::string ResetColumns(const RowShape& shape, size_t k) const;
 
   // A ring's memory: what all rows read alike, then kRingRows rows of every row of threads, then
   // column lanes that wait for others, where all meet at last.
