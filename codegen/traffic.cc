@@ -147,6 +147,12 @@ double Traffic::Bytes() const {
   return static_cast<double>(bytes);
 }
 
+std::set<Value> Traffic::read() const {
+  std::set<Value> bases;
+  for (const auto& [base, reads] : reads_) bases.insert(base);
+  return bases;
+}
+
 Traffic TrafficOf(const RegionParts& parts) {
   Traffic traffic;
   Reader reader(parts, &traffic);

@@ -31,6 +31,9 @@ class Traffic {
   void Add(const Traffic& other);
 
   double Bytes() const;
+  // The values that own what is read, and those that are written.
+  std::set<Value> read() const;
+  const std::set<Value>& written() const { return written_; }
 
  private:
   struct Reads {

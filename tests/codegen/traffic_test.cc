@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace stator {
 namespace {
@@ -300,12 +301,16 @@ struct Tally {
   int kernels = 0, more = 0;  // more: that count more than they read
 };
 
-void Compare(const Graph& graph, const std::string& name, Tally* tally) {
+std::map<int, std::vector<Node*>> RegionsOf(const Graph& graph) {
   std::map<int, std::vector<Node*>> regions;
   for (Node* n : graph.Nodes()) {
     if (RegionOf(*n) >= 0) regions[RegionOf(*n)].push_back(n);
   }
-  for (const auto& [region, nodes] : regions) {
+  return regions;
+}
+
+void Compare(const Graph& graph, const std::string& name, Tally* tally) {
+  for (const auto& [region, nodes] : RegionsOf(graph)) {
     // Library calls, and what takes long to go through.
     const auto is_other = [](const Node* n) {
       return n->type().NumElements() > kMostElements || n->op_class() == OpClass::kContraction ||
@@ -351,6 +356,108 @@ TEST(Traffic, counts_every_element_once) {
   }
   EXPECT_GT(tally.kernels, 500);
   EXPECT_EQ(tally.more, 0);
+}
+
+std::string Names(const std::set<Value>& values) {
+  std::vector<std::string> names;
+  for (const Value& v : values) names.push_back(StrCat(v.node->op().name, " %", v.node->id()));
+  return Join(names, ", ");
+}
+
+struct Emitted {
+  int kernels = 0, products = 0;
+};
+
+// What a kernel is given is what it is said to read and write.
+void CompareArguments(const Graph& graph, const Target& target, const std::string& name,
+                      Emitted* count) {
+  const Language language = target.sm() > 0 ? Language::kCuda : Language::kCpp;
+  for (const auto& [region, nodes] : RegionsOf(graph)) {
+    const auto is_other = [](const Node* n) {
+      return (n->op_class() == OpClass::kContraction && !IsComputedByRegion(*n)) ||
+             n->op_class() == OpClass::kAttention || n->op_class() == OpClass::kScatter ||
+             n->op_class() == OpClass::kSort || n->op_class() == OpClass::kScan;
+    };
+    if (std::any_of(nodes.begin(), nodes.end(), is_other)) continue;
+    const RegionParts parts = AnalyzeRegion(nodes);
+    if (parts.space.elements() == 0) continue;  // whose text no element reaches
+    const EmittedKernel kernel = EmitRegion(nodes, language, LimitsOf(90));
+    std::set<Value> read, written;
+    for (const KernelArg& arg : kernel.args) {
+      // Text may name what has no element.
+      if (arg.value.type().NumElements() > 0) (arg.write ? written : read).insert(arg.value);
+    }
+    for (const EmittedMap& map : kernel.maps) read.insert(ResolveView(map.value).base);
+    EXPECT_EQ(Names(kernel.traffic.read()), Names(read)) << name;
+    EXPECT_EQ(Names(kernel.traffic.written()), Names(written)) << name;
+    ++count->kernels, count->products += parts.product != nullptr;
+  }
+}
+
+TEST(Traffic, is_of_the_arguments_that_kernels_have) {
+  Emitted count;
+  for (const bool gpu : {false, true}) {
+    const auto target = gpu ? MakeRecordedTarget("h200") : MakeCpuTarget();
+    PassOptions options;
+    options.target = target.get();
+    for (const auto& make : {+[] { return KernelCases(); }, +[] { return GradientCases(); },
+                             +[] { return OddCases(); }}) {
+      for (const KernelCase& c : make()) {
+        PassManager(LowerPasses()).Run(*c.graph, options);
+        CompareArguments(*c.graph, *target, c.name, &count);
+      }
+    }
+  }
+  EXPECT_GT(count.kernels, 1000);
+}
+
+// Kernels that only larger shapes have: long rows, a ring of rows, products of tiles by bulk copies
+// and of few elements.
+TEST(Traffic, is_of_the_arguments_that_kernels_of_large_shapes_have) {
+  const auto target = MakeRecordedTarget("h200");
+  Emitted count;
+  const auto compare = [&](const std::string& text, OwnMatmul own_matmul) {
+    const std::unique_ptr<Graph> graph = ParseGraph(text);
+    PassOptions options;
+    options.target = target.get();
+    options.own_matmul = own_matmul;
+    PassManager(LowerPasses()).Run(*graph, options);
+    CompareArguments(*graph, *target, text, &count);
+  };
+  compare(R"(graph @f(%x: bf16[512,50304], %t: i32[512,1]) -> f32[512,1] {
+  %0 = cast(%x) {to=f32} : f32[512,50304]
+  %1 = take_along(%0, %t) {axis=1} : f32[512,1]
+  %2 = logsumexp(%0) {axes=[1]} : f32[512,1]
+  %3 = sub(%2, %1) : f32[512,1]
+  return %3
+})",
+          OwnMatmul::kWhereFaster);
+  compare(R"(graph @f(%x: bf16[65536,768], %y: bf16[65536,768], %s: f32[768])
+    -> (bf16[65536,768], f32[1,768]) {
+  %0 = mul(%x, %y) : bf16[65536,768]
+  %1 = cast(%0) {to=f32} : f32[65536,768]
+  %2 = sum(%1) {axes=[1]} : f32[65536,1]
+  %3 = broadcast(%2) {shape=[65536,768]} : f32[65536,768]
+  %4 = broadcast(%s) {shape=[65536,768]} : f32[65536,768]
+  %5 = mul(%3, %4) : f32[65536,768]
+  %6 = cast(%5) {to=bf16} : bf16[65536,768]
+  %7 = sum(%5) {axes=[0]} : f32[1,768]
+  return %6, %7
+})",
+          OwnMatmul::kWhereFaster);
+  EXPECT_EQ(count.products, 0);
+  const std::string product = R"(graph @f(%p: bf16[256,256], %w: bf16[128,128], %y: bf16[256,128])
+    -> bf16[256,128] {
+  %0 = slice(%p) {starts=[0,128], limits=[256,256]} : bf16[256,128]
+  %1 = matmul(%0, %w) {out=bf16} : bf16[256,128]
+  %2 = sigmoid(%1) : bf16[256,128]
+  %3 = mul(%2, %y) : bf16[256,128]
+  return %3
+})";
+  compare(product, OwnMatmul::kWherePossible);
+  EXPECT_EQ(count.products, 1);
+  compare(product, OwnMatmul::kWhereFaster);  // of few elements
+  EXPECT_EQ(count.products, 2);
 }
 
 }  // namespace
