@@ -96,6 +96,12 @@ void LoadToml(TrainConfig& config, const std::string& path);
 // (kInvalidArgument) for anything else.
 int64_t MemoryBudget(const TrainConfig& config);
 
+// Whether `model` has a use for `key`.
+bool ModelReads(std::string_view model, std::string_view key);
+// Throws `Error` (kInvalidArgument) for a key that was given and that the model does not read: it
+// would be a wish without effect.
+void RequireModelKeys(const TrainConfig& config);
+
 // Checks that involve several keys: heads divide the width, and so on.
 void ValidateConfig(const TrainConfig& config);
 

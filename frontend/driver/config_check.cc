@@ -31,18 +31,17 @@ void Require(bool condition, const Parts&... parts) {
   if (!condition) Fail(ErrorCode::kInvalidArgument, parts...);
 }
 
-// A key that the model does not read would be a wish without effect.
-void RequireModelKeys(const TrainConfig& c) {
-  const TrainConfig defaults;
-  const auto only = [&](std::string_view model, std::string_view key, bool is_default) {
-    Require(is_default || c.model == model, key, ": only ", model, " has it, the model is ",
-            c.model);
-  };
-  only("llama", "ffn_dim", c.ffn_dim == defaults.ffn_dim);
-  only("llama", "qkv_bias", c.qkv_bias == defaults.qkv_bias);
-  only("llama", "qk_norm", c.qk_norm == defaults.qk_norm);
-  only("llama", "rope_theta", c.rope_theta == defaults.rope_theta);
-  only("gpt2", "dropout", c.dropout == defaults.dropout);
+// Keys that one model alone reads.
+constexpr std::pair<std::string_view, std::string_view> kModelOfKey[] = {
+    {"n_kv_head", "llama"},  {"ffn_dim", "llama"}, {"qkv_bias", "llama"}, {"qk_norm", "llama"},
+    {"rope_theta", "llama"}, {"dropout", "gpt2"},  {"bias", "gpt2"}};
+
+// The model that alone reads `key`, "" where every one does.
+std::string_view ModelOfKey(std::string_view key) {
+  for (const auto& [name, model] : kModelOfKey) {
+    if (name == key) return model;
+  }
+  return "";
 }
 
 }  // namespace
@@ -73,6 +72,21 @@ std::string NearNames(std::string_view pattern, const std::vector<std::string>& 
   return StrCat("; there are ", known.size(), " names, such as ", Join(some, ", "));
 }
 
+bool ModelReads(std::string_view model, std::string_view key) {
+  const std::string_view only = ModelOfKey(key);
+  return only.empty() || only == model;
+}
+
+void RequireModelKeys(const TrainConfig& config) {
+  const TrainConfig defaults;
+  for (const ConfigKey& key : ConfigKeys()) {
+    const bool asked = config.given.contains(std::string(key.name)) &&
+                       ConfigText(config, key) != ConfigText(defaults, key);
+    Require(!asked || ModelReads(config.model, key.name), key.name, ": only ", ModelOfKey(key.name),
+            " has it, the model is ", config.model);
+  }
+}
+
 int64_t MemoryBudget(const TrainConfig& config) {
   static constexpr std::pair<std::string_view, double> kUnits[] = {
       {"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
@@ -94,12 +108,8 @@ void ValidateConfig(const TrainConfig& c) {
   MemoryBudget(c);
   RequireModelKeys(c);
   Require(c.n_embd % c.n_head == 0, "n_head: ", c.n_head, " heads do not divide n_embd ", c.n_embd);
-  if (c.n_kv_head != 0) {
-    Require(c.model == "llama", "n_kv_head: only llama shares key/value heads, the model is ",
-            c.model);
-    Require(c.n_head % c.n_kv_head == 0, "n_kv_head: ", c.n_kv_head, " does not divide n_head ",
-            c.n_head);
-  }
+  Require(c.n_kv_head == 0 || c.n_head % c.n_kv_head == 0, "n_kv_head: ", c.n_kv_head,
+          " does not divide n_head ", c.n_head);
   Require(c.model != "llama" || c.n_embd / c.n_head % 2 == 0, "n_head: rotary embedding needs an ",
           "even head size, n_embd / n_head is ", c.n_embd / c.n_head);
   Require(c.min_lr <= c.learning_rate, "min_lr: ", c.min_lr, " is above learning_rate ",

@@ -77,13 +77,18 @@ TrainConfig OverCheckpoint(const ConfigSources& sources, const TrainConfig& aske
     info = ReadCheckpointInfo(directory = found);
   });
   TrainConfig config;
+  const auto model = info.config.find("model");
   for (const auto& [name, text] : info.config) {
-    // A key that this version does not know any more decides nothing here.
+    // A key that this version does not know any more decides nothing here, nor does one that the
+    // saved model does not read: older versions saved whatever was given.
     const ConfigKey* key = FindConfigKey(name);
-    if (key && FromCheckpoint(*key)) SetConfigText(config, name, text, directory);
+    if (key == nullptr || !FromCheckpoint(*key)) continue;
+    if (model != info.config.end() && !ModelReads(model->second, name)) continue;
+    SetConfigText(config, name, text, directory);
   }
   const TrainConfig saved = config;
   Apply(config, sources);
+  if (config.model == saved.model) RequireModelKeys(config);
   for (const ConfigKey& key : ConfigKeys()) {
     if (Meaning(config, key) == Meaning(saved, key) || !FromCheckpoint(key)) continue;
     const std::string now = Shown(config, key), then = Shown(saved, key);

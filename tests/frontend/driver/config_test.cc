@@ -1,10 +1,14 @@
 #include "frontend/driver/config.h"
 
+#include "frontend/driver/checkpoint.h"
 #include "frontend/driver/file.h"
 #include "frontend/driver/resolve.h"
 #include "tests/frontend/driver/driver_support.h"
+#include "tests/frontend/driver/fake_executor.h"
 
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 namespace stator {
 namespace {
@@ -109,6 +113,9 @@ TEST(Config, keys_that_contradict_each_other_are_refused) {
   EXPECT_EQ(check({{"ffn_dim", "64"}}), "ffn_dim: only llama has it, the model is gpt2");
   EXPECT_EQ(check({{"model", "llama"}, {"dropout", "0.1"}}),
             "dropout: only gpt2 has it, the model is llama");
+  EXPECT_EQ(check({{"model", "llama"}, {"bias", "false"}}),
+            "bias: only gpt2 has it, the model is llama");
+  EXPECT_EQ(check({{"model", "llama"}, {"dropout", "0"}, {"bias", "true"}}), "");
   EXPECT_HAS(check({{"min_lr", "1"}, {"learning_rate", "0.1"}}), "min_lr: 1.0 is above");
   EXPECT_HAS(check({{"max_iters", "10"}, {"warmup_iters", "100"}}), "warmup_iters: 100");
   EXPECT_HAS(check({{"val_fraction", "0"}}), "val_fraction");
@@ -175,6 +182,29 @@ TEST(Config, resuming_without_a_checkpoint_is_refused) {
         ResolveConfig({.toml = "", .flags = {{"resume", {"true"}}, {"out_dir", {dir / "o"}}}});
       }),
       "there is no checkpoint in");
+}
+
+// Earlier versions took and saved keys that the model does not read.
+TEST(Config, saved_keys_without_effect_do_not_stop_a_run_that_resumes) {
+  for (const auto& [model, key, text] : {std::tuple{"llama", "dropout", "0.1"},
+                                         {"llama", "bias", "false"},
+                                         {"gpt2", "ffn_dim", "64"},
+                                         {"gpt2", "rope_theta", "5e5"}}) {
+    TempDir dir;
+    TrainConfig old;
+    SetConfigText(old, "model", model, "");
+    SetConfigText(old, key, text, "");
+    FakeExecutor executor({F32State("w", 4, "parameter")});
+    SaveCheckpoint(executor, {.iteration = 7, .config = ConfigText(old), .versions = {}},
+                   dir / "o");
+    ConfigSources sources = {.toml = "", .flags = {{"resume", {"true"}}, {"out_dir", {dir / "o"}}}};
+    const TrainConfig resumed = ResolveConfig(sources);
+    EXPECT_EQ(resumed.model, model);
+    EXPECT_EQ(ConfigText(resumed).at(key), ConfigText(TrainConfig()).at(key));
+    EXPECT_EQ(ErrorOf([&] { ValidateConfig(resumed); }), "") << key;
+    sources.flags.push_back({key, {text}});
+    EXPECT_HAS(ErrorOf([&] { ResolveConfig(sources); }), StrCat(key, ": only "));
+  }
 }
 
 // A checkpoint could not keep them, and would say so only when hours of training are to be saved.
