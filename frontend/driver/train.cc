@@ -24,9 +24,9 @@
 namespace stator {
 namespace {
 
-// Updates in a row without a finite gradient: that a run survives, and that still are worth a
-// checkpoint. A falling loss scale takes some.
-constexpr int kMaxSkipped = 100, kMaxSkippedToSave = 10;
+// Updates in a row without a finite gradient or loss; a falling loss scale takes some.
+constexpr int kSkippedToEnd = 100;  // as many end a run
+constexpr int kSkippedToKeep = 10;  // as many leave the checkpoint before in place
 
 class TrainingRun {
  public:
@@ -41,6 +41,7 @@ class TrainingRun {
   // What `read` takes from the data. Where that fails the run ends, and what was trained is saved.
   template <typename Read>
   auto FromData(Read read);
+  void SaveAfterError();
   std::vector<Batch> NextBatches();
   void EnqueueUpdate();
   void TakeUpdate();
@@ -77,9 +78,8 @@ TrainResult TrainingRun::Run() {
          "go on from it, --resume with the folder that holds it, or begin a run in another ",
          "out_dir with --init_from ", config_.out_dir, "/model.safetensors");
   }
-  const std::string checkpoint = FindCheckpoint(config_.out_dir);
-  if (config_.resume) result_.iteration = ReadCheckpointInfo(checkpoint).iteration;
-  reported_ = saved_ = result_.iteration;
+  if (config_.resume)
+    WithCheckpoint(config_.out_dir, ReadCheckpointInfo);  // damage is told at once
   device_ = ChooseDevice(config_.device);
   // A GPU works while the host prepares the next batch; on a CPU that would be the same cores.
   in_flight_ = device_.target->kind() == DeviceKind::kCuda ? 3 : 1;
@@ -99,8 +99,16 @@ TrainResult TrainingRun::Run() {
   const Plan plan = std::move(planned.compiled.plan);
   CreateDirectories(config_.out_dir);
   const DirectoryLock lock(config_.out_dir);
+  // What is there now stays until this run replaces it.
+  const std::string checkpoint = FindCheckpoint(config_.out_dir);
   // The metrics of an earlier run stay as long as its checkpoint, which one may yet resume.
   const bool replaces = !config_.resume && !checkpoint.empty();
+  const double start = Now();
+  trainer_ = std::make_unique<Trainer>(MakeExecutor(plan, MakeExecutorOptions(config_, device_)));
+  const double loaded = Now();
+  const int64_t first = StartStates(trainer_->executor(), config_, data_.bytes);
+  const double filled = Now();
+  result_.iteration = reported_ = saved_ = first;
   const std::string new_metrics = MetricsPath() + ".new";
   unlink(new_metrics.c_str());  // of a run that was killed before it saved
   report_ = std::make_unique<Report>(Report::Options{
@@ -109,14 +117,10 @@ TrainResult TrainingRun::Run() {
       .flops_per_token = FlopsPerToken(config_, planned.parameters),
       .peak_flops = device_.target->peak_flops(ComputeDType(config_, *device_.target)),
       .metrics_path = replaces ? new_metrics : MetricsPath(),
-      .first_step = result_.iteration});
+      .first_step = first});
 
-  const double start = Now();
-  trainer_ = std::make_unique<Trainer>(MakeExecutor(plan, MakeExecutorOptions(config_, device_)));
-  PrintHeader(planned, Now() - start);
-  const double loaded = Now();
-  StartStates(trainer_->executor(), config_, data_.bytes);
-  report_->Header("states", Format("filled in %.2f s", Now() - loaded));
+  PrintHeader(planned, loaded - start);
+  report_->Header("states", Format("filled in %.2f s", filled - loaded));
   if (config_.resume) {
     report_->Header("resumed", StrCat(checkpoint, ", after ", result_.iteration, " updates"));
     if (result_.iteration >= config_.max_iters) {
@@ -138,13 +142,12 @@ TrainResult TrainingRun::Run() {
                                    watch_->Next(result_.iteration), ", --every says how often"));
   }
   const InterruptScope interrupts;
-  const int64_t first = result_.iteration;
   if (report_->failed() == 0) Loop();
+  result_.signal = InterruptScope::Pending();
   if (report_->failed() != 0 && result_.signal == 0) {
     Fail(ErrorCode::kIo, "cannot write to the standard output: ", std::strerror(report_->failed()),
-         result_.iteration > first
-             ? StrCat("; ", result_.iteration, " updates are saved in ", config_.out_dir)
-             : "; nothing was trained");
+         saved_ > first ? StrCat("; ", saved_, " updates are saved in ", config_.out_dir)
+                        : "; nothing was saved");
   }
   return result_;
 }
@@ -224,16 +227,15 @@ void TrainingRun::Loop() {
     last_end_ = Now();
   }
   while (trainer_->in_flight() > 0) TakeUpdate();
-  result_.signal = InterruptScope::Pending();
-  if (Stops()) {
+  if (!Stops()) Evaluate(true);
+  const bool stops = Stops();
+  if (stops) {
     report_->Line(
         StrCat("interrupted after ", result_.iteration, " updates; once more ends at once"));
-    Save();
-    return;
   }
-  Evaluate(true);
   Save();
-  if (!Stops() && !std::isfinite(result_.val_loss)) {
+  if (stops) return;
+  if (!std::isfinite(result_.val_loss)) {
     Fail(ErrorCode::kInvalidArgument, "the run ended with a validation loss of ", result_.val_loss,
          "; a lower learning_rate than ", config_.learning_rate, " or more warmup_iters may help");
   }
@@ -245,9 +247,18 @@ auto TrainingRun::FromData(Read read) {
   try {
     return read();
   } catch (const Error&) {
+    SaveAfterError();
+    throw;
+  }
+}
+
+// The error that there is already is the one to tell.
+void TrainingRun::SaveAfterError() {
+  try {
     while (trainer_->in_flight() > 0) TakeUpdate();
     if (result_.iteration > saved_) Save();
-    throw;
+  } catch (const std::exception& e) {
+    report_->Line(StrCat("not saved after ", result_.iteration, " updates: ", e.what()));
   }
 }
 
@@ -291,7 +302,7 @@ void TrainingRun::CheckFinite(const Metrics& metrics, int64_t step) {
                                         metrics.loss)
                                : Format("step %lld: the gradient norm is %g; nothing was updated",
                                         static_cast<long long>(step), metrics.grad_norm));
-  if (++skipped_ < kMaxSkipped) return;
+  if (++skipped_ < kSkippedToEnd) return;
   Fail(ErrorCode::kInvalidArgument, "no finite gradient in ", skipped_, " updates up to step ",
        step, "; a lower learning_rate than ", config_.learning_rate,
        " or more warmup_iters may help");
@@ -305,7 +316,8 @@ void TrainingRun::Evaluate(bool last) {
   const int64_t count = last ? std::max(config_.eval_iters, std::min(whole, 8 * config_.eval_iters))
                              : config_.eval_iters;
   double sum = 0, weight = 0;
-  for (int64_t i = 0; i < count && !Stops(); ++i) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (Stops()) return;  // the mean of some batches is another figure
     const Batch batch = FromData([&] { return val_->Even(i, count); });
     const Metrics m = trainer_->Evaluate(FeedOf(batch));
     sum += static_cast<double>(m.loss) * m.weight;
@@ -318,7 +330,7 @@ void TrainingRun::Evaluate(bool last) {
 void TrainingRun::Save() {
   // Such states are as before those updates, or what made them fail.
   const int64_t updates = result_.iteration - saved_;
-  if (skipped_ > 0 && skipped_ >= std::min<int64_t>(updates, kMaxSkippedToSave)) {
+  if (skipped_ > 0 && skipped_ >= std::min<int64_t>(updates, kSkippedToKeep)) {
     report_->Line(StrCat("no checkpoint after ", result_.iteration, " updates: the last ", skipped_,
                          " had no finite gradient or loss; what ", config_.out_dir, " has stays"));
     return;

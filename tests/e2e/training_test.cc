@@ -114,6 +114,25 @@ TEST_F(Training, an_interrupted_run_saves_and_can_go_on) {
   EXPECT_EQ(RunTraining(config).iteration, result.iteration + 2);
 }
 
+TEST_F(Training, an_interrupt_in_the_last_evaluation_counts) {
+  TrainConfig config = SmallConfig(dir_, "late");
+  config.max_iters = 3, config.warmup_iters = 1;
+  config.eval_iters = 1'000'000;
+  std::jthread interrupts([&] {
+    while (ReadSteps(config.out_dir).size() < 3) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::raise(SIGINT);
+  });
+  const TrainResult result = RunTraining(config);
+  interrupts.join();
+  EXPECT_EQ(result.signal, SIGINT);
+  EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(config.out_dir)).iteration, 3);
+  // What was cut short is no figure.
+  const std::vector<char> metrics = ReadFile(config.out_dir + "/metrics.jsonl");
+  EXPECT_FALSE(Has(std::string(metrics.begin(), metrics.end()), "val_loss"));
+}
+
 TEST_F(Training, a_learning_rate_that_blows_up_is_told) {
   TrainConfig config = SmallConfig(dir_, "blown");
   config.learning_rate = 1e6;
@@ -271,6 +290,25 @@ TEST_F(Training, data_that_cannot_be_read_ends_a_run_that_saves) {
   std::fill(ids.begin(), ids.begin() + 18'000, 400);
   EXPECT_HAS(run("all.bin", 0), "is 400");
   EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(config.out_dir)).iteration, 3);
+}
+
+TEST_F(Training, an_error_of_the_data_is_told_where_saving_fails_too) {
+  TrainConfig config = SmallConfig(dir_, "bad");
+  config.vocab_size = 300;
+  config.max_iters = 3, config.warmup_iters = 1;
+  std::vector<uint16_t> ids(20'000, 7);
+  ids[19'999] = 400;
+  config.data = {dir_ / "val.bin"};
+  WriteFileAtomically(config.data[0], {reinterpret_cast<const char*>(ids.data()), ids.size() * 2});
+  // So long that there is room for the names of metrics, and none for those of a checkpoint.
+  config.out_dir = dir_.path();
+  while (config.out_dir.size() < 4070) {
+    const size_t missing = 4070 - config.out_dir.size();
+    config.out_dir += "/" + std::string(missing > 250 ? 200 : missing - 1, 'x');
+  }
+  EXPECT_HAS(ErrorOf([&] { RunTraining(config); }), "token 19999 of ");
+  EXPECT_EQ(ReadSteps(config.out_dir).size(), 3u);
+  EXPECT_EQ(FindCheckpoint(config.out_dir), "");
 }
 
 TEST_F(Training, a_checkpoint_is_no_out_dir) {
