@@ -4,6 +4,8 @@
 #include "frontend/cli/commands.h"
 #include "ir/base/error.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -33,9 +35,11 @@ void FlushOutput() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A terminal that is gone says so by SIGHUP, and is none any more when it is asked later.
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
   try {
     const int status = Run(argc, argv);
-    if (status < 128) FlushOutput();
+    if (status < 128 && !terminal) FlushOutput();
     return status;
   } catch (const std::bad_alloc&) {
     std::fflush(stdout);

@@ -3,12 +3,16 @@
 #include "frontend/driver/file.h"
 #include "tests/e2e/run_support.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 namespace stator {
@@ -116,6 +120,7 @@ TEST_F(CommandLineTest, plans_without_a_gpu_and_saves_plans) {
   EXPECT_HAS(loaded.out, "made with");
   const Outcome doctor = Run(StrCat("doctor --plan ", file));
   EXPECT_EQ(doctor.status, 0);
+  EXPECT_HAS(doctor.out, "stands in the way");
   EXPECT_EQ(doctor.out.find("stands in the way"), doctor.out.rfind("stands in the way"));
   EXPECT_EQ(Run(StrCat("plan --load ", file, " -o ", dir_ / "other.plan")).status, 2);
   const Outcome beside = Run(StrCat("plan --load ", file, " --dropout 0.5"));
@@ -192,6 +197,55 @@ TEST_F(CommandLineTest, training_saves_where_its_reader_is_gone) {
   const std::vector<char> text = ReadFile(errors);
   EXPECT_HAS(std::string(text.begin(), text.end()), "Broken pipe; ");
   EXPECT_HAS(std::string(text.begin(), text.end()), " updates are saved in " + (dir_ / "o"));
+}
+
+TEST_F(CommandLineTest, what_is_not_worth_a_checkpoint_is_not_called_saved) {
+  const std::string errors = dir_ / "train.err";
+  Run("sh", StrCat("-c '", program_, " train", Small("o"), " --learning_rate 1e30 --min_lr 0",
+                   " --optimizer sgd --grad_clip 0 --warmup_iters 0 --max_iters 1000000 2>", errors,
+                   " | head -n 14'"));
+  EXPECT_EQ(FindCheckpoint(dir_ / "o"), "");
+  const std::vector<char> text = ReadFile(errors);
+  EXPECT_FALSE(Has(std::string(text.begin(), text.end()), "are saved in"));
+}
+
+// A program on a terminal of its own, which ignores SIGHUP as under nohup; `until` it has printed
+// that, then the terminal is gone. Returns the exit status.
+int RunOnALostTerminal(const std::string& command, const std::string& until) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  STATOR_CHECK(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0, "a terminal");
+  const std::string name = ptsname(terminal);
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGHUP, SIG_IGN);
+    setsid();
+    const int end = open(name.c_str(), O_RDWR);
+    close(terminal);
+    dup2(end, 0), dup2(end, 1), dup2(end, 2);
+    execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+    _exit(127);
+  }
+  std::string text;
+  std::array<char, 256> chunk;
+  while (!Has(text, until)) {
+    const ssize_t n = read(terminal, chunk.data(), chunk.size());
+    if (n <= 0) break;
+    text.append(chunk.data(), n);
+  }
+  close(terminal);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_HAS(text, until);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_F(CommandLineTest, a_run_outlives_its_terminal) {
+  const std::string errors = dir_ / "err";
+  EXPECT_EQ(RunOnALostTerminal(
+                StrCat(program_, " train", Small("o"), " --max_iters 200 2>", errors), "step 5 "),
+            0);
+  EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(dir_ / "o")).iteration, 200);
+  EXPECT_EQ(ReadFile(errors).size(), 0u);
 }
 
 TEST_F(CommandLineTest, several_files_follow_one_flag) {
