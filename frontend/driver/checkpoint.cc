@@ -5,9 +5,12 @@
 #include "frontend/driver/json.h"
 #include "frontend/driver/safetensors.h"
 #include "ir/base/error.h"
+#include "ir/base/parallel.h"
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -59,15 +62,29 @@ int64_t FileBytes(const std::string& path) {
   return error ? -1 : static_cast<int64_t>(size);
 }
 
-// Whether no element has all bits of `exponent`, as infinities and NaNs do.
+// Whether one of `count` elements has all bits of `exponent`, as infinities and NaNs do. A function
+// of its own, without a way out of its loop: so it becomes vector instructions.
+template <typename Word>
+bool AnyHasAll(const char* at, size_t count, Word exponent) {
+  Word found = 0;
+#pragma omp simd reduction(| : found)
+  for (size_t i = 0; i < count; ++i) {
+    Word word;
+    std::memcpy(&word, at + i * sizeof(Word), sizeof word);
+    found |= static_cast<Word>((word & exponent) == exponent);
+  }
+  return found != 0;
+}
+
 template <typename Word>
 bool AllFinite(const std::vector<char>& bytes, Word exponent) {
-  for (size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
-    Word word;
-    std::memcpy(&word, &bytes[i], sizeof word);
-    if ((word & exponent) == exponent) return false;
-  }
-  return true;
+  constexpr size_t kSlice = size_t{1} << 20;  // bytes
+  std::atomic<bool> finite = true;
+  ParallelFor((bytes.size() + kSlice - 1) / kSlice, [&](size_t slice) {
+    const size_t at = slice * kSlice, size = std::min(kSlice, bytes.size() - at);
+    if (AnyHasAll(bytes.data() + at, size / sizeof(Word), exponent)) finite = false;
+  });
+  return finite;
 }
 
 bool AllFinite(DType dtype, const std::vector<char>& bytes) {
@@ -175,18 +192,6 @@ std::string NewestOf(const std::string& out_dir) {
   return found;
 }
 
-// latest.tmp-123 or metrics.jsonl.tmp-123, as WriteFileAtomically names what it has not renamed
-// yet.
-bool IsUnfinishedFile(const std::string& name) {
-  for (const std::string_view start : {"latest.tmp-", "metrics.jsonl.tmp-"}) {
-    if (name.starts_with(start) && name.size() > start.size() &&
-        name.find_first_not_of("0123456789", start.size()) == name.npos) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // Older checkpoints, and what a crash left; never `keep`, nor a folder that somebody has named.
 void RemoveOthers(const std::string& out_dir, const std::string& keep) {
   std::error_code ignored;  // leftovers cost space, nothing else
@@ -194,7 +199,8 @@ void RemoveOthers(const std::string& out_dir, const std::string& keep) {
     const std::string path = StrCat(out_dir, "/", name);
     const std::string_view made =
         name.starts_with(".tmp-") ? std::string_view(name).substr(5) : name;
-    if (IsUnfinishedFile(name)) fs::remove(path, ignored);
+    const bool unfinished = IsTemporaryOf(name, kLatest) || IsTemporaryOf(name, kMetricsFile);
+    if (unfinished) fs::remove(path, ignored);
     if (name == keep || !IsOurName(made)) continue;
     if (fs::is_directory(path, ignored)) fs::remove_all(path, ignored);
   }

@@ -17,6 +17,7 @@
 
 namespace stator {
 
+inline constexpr const char* kMetricsFile = "metrics.jsonl";  // of a run, beside its checkpoints
 inline constexpr int kCheckpointVersion = 1;  // a reader accepts its own version and those before
 
 struct CheckpointInfo {

@@ -37,10 +37,12 @@ std::string Destination(const std::string& path) {
   return end;
 }
 
+constexpr std::string_view kTemporary = ".tmp-";  // and the number of the process
+
 // An empty file beside `destination` that is gone afterwards, unless it was renamed.
 struct TemporaryFile {
   TemporaryFile(const std::string& path, const std::string& destination)
-      : name(StrCat(destination, ".tmp-", getpid())) {
+      : name(StrCat(destination, kTemporary, getpid())) {
     const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) FailErrno("write", path);
     close(fd);
@@ -126,6 +128,14 @@ void WriteFileAtomically(const std::string& path, std::string_view text) {
   RenamePath(temporary.name, destination);
   const size_t slash = destination.rfind('/');
   SyncDirectory(slash == std::string::npos ? "." : slash == 0 ? "/" : destination.substr(0, slash));
+}
+
+bool IsTemporaryOf(std::string_view name, std::string_view file) {
+  for (const std::string_view start : {file, kTemporary}) {
+    if (!name.starts_with(start)) return false;
+    name.remove_prefix(start.size());
+  }
+  return !name.empty() && name.find_first_not_of("0123456789") == name.npos;
 }
 
 void CheckWritable(const std::string& path) { const TemporaryFile file(path, Destination(path)); }

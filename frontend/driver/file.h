@@ -50,6 +50,9 @@ std::vector<char> ReadFile(const std::string& path);
 // behind. A link is followed. Throws `Error` (kIo), also where `path` is there and no regular file:
 // to rename over a device would take its name away.
 void WriteFileAtomically(const std::string& path, std::string_view text);
+// Whether a file is called `name` that WriteFileAtomically has not yet renamed to `file`, or never
+// will as the process was killed: latest.tmp-123.
+bool IsTemporaryOf(std::string_view name, std::string_view file);
 // Throws what WriteFileAtomically would, before the work whose result it is to write.
 void CheckWritable(const std::string& path);
 // Whether there is anything at `path`, behind links. Throws `Error` (kIo) where that cannot be

@@ -51,7 +51,7 @@ class TrainingRun {
   void Evaluate(bool last);
   void Save();
   void PrintSample();
-  std::string MetricsPath() const { return config_.out_dir + "/metrics.jsonl"; }
+  std::string MetricsPath() const { return StrCat(config_.out_dir, "/", kMetricsFile); }
 
   TrainConfig config_;
   Device device_;

@@ -162,6 +162,17 @@ TEST_F(Checkpoint, parameters_that_are_not_finite_replace_nothing) {
   EXPECT_EQ(ErrorOf([&] { SaveCheckpoint(*executor, info_, out_); }), "");
 }
 
+TEST_F(Checkpoint, one_element_among_many_that_is_not_finite_is_seen) {
+  const int64_t n = 600'000;  // more than two slices
+  for (const int64_t at : {int64_t{0}, int64_t{262'143}, int64_t{262'144}, n - 1}) {
+    FakeExecutor executor({F32State("w", n, "parameter")});
+    std::vector<float> w(n, 1);
+    w[at] = std::numeric_limits<float>::infinity();
+    executor.WriteState("w", Bytes(reinterpret_cast<const char*>(w.data()), n * sizeof(float)));
+    EXPECT_HAS(ErrorOf([&] { SaveCheckpoint(executor, info_, out_); }), "are not finite") << at;
+  }
+}
+
 // Kills a process at each of its file operations in turn, by letting state reads do the counting.
 TEST_F(Checkpoint, a_kill_in_the_middle_of_a_save_leaves_the_old_one_loadable) {
   auto executor = New();
