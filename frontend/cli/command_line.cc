@@ -131,12 +131,25 @@ void AddProfileCommand(CLI::App& app, CommandLine& out) {
   profile.add_option("--json", o.json, "write every figure")->check(NotEmpty());
 }
 
-// "--memory=" would take the next argument, and "--bias=" would be true.
+// "--memory=" would take the next argument, and "--bias=" would be true; "={}" is CLI11's way to
+// write an empty value, and so the same.
 std::string WithoutValue(const std::vector<std::string>& arguments) {
   for (const std::string& a : arguments) {
     if (!a.starts_with("--")) continue;
     const std::string value = a.substr(std::min(a.find('='), a.size()));
     if (value == "=" || value == "={}") return StrCat("'", a, "' names no value");
+  }
+  return "";
+}
+
+// `--bias false` would be true, with "false" as the configuration's file. `arguments`: the last one
+// first.
+std::string WordAfterFlag(const std::vector<std::string>& arguments) {
+  for (size_t i = arguments.size(); i-- > 1;) {
+    const std::string &flag = arguments[i], &word = arguments[i - 1];
+    const ConfigKey* key = flag.starts_with("--") ? FindConfigKey(flag.substr(2)) : nullptr;
+    if (key == nullptr || !std::holds_alternative<bool TrainConfig::*>(key->field)) continue;
+    if (ParseBool(word)) return StrCat("'", flag, " ", word, "': write ", flag, "=", word);
   }
   return "";
 }
@@ -240,8 +253,9 @@ CommandLine ParseCommandLine(int argc, const char* const* argv) {
   try {
     std::vector<std::string> arguments;  // the last one first, as the library wants them
     for (int i = argc - 1; i > 0; --i) arguments.push_back(Underscored(argv[i]));
-    const std::string bare = WithoutValue(arguments);
-    if (!bare.empty()) throw CLI::ValidationError(bare);
+    for (const std::string& wrong : {WithoutValue(arguments), WordAfterFlag(arguments)}) {
+      if (!wrong.empty()) throw CLI::ValidationError(wrong);
+    }
     app.parse(arguments);
   } catch (const CLI::ParseError& e) {
     std::ostringstream text, errors;

@@ -211,6 +211,22 @@ void SetConfig(TrainConfig& config, std::string_view name, const ConfigValue& va
   config.given.insert(std::string(name));
 }
 
+std::optional<bool> ParseBool(std::string_view text) {
+  for (const char* word : {"true", "True", "1", "on", "yes"}) {
+    if (text == word) return true;
+  }
+  for (const char* word : {"false", "False", "0", "off", "no"}) {
+    if (text == word) return false;
+  }
+  return std::nullopt;
+}
+
+std::optional<DType> NamedDType(const TrainConfig& config) {
+  const std::string& text = config.dtype;
+  const size_t at = text.find("float");  // float16, bfloat16: f16, bf16
+  return ParseDType(at == text.npos ? text : text.substr(0, at + 1) + text.substr(at + 5));
+}
+
 void SetConfigText(TrainConfig& config, std::string_view name, std::string_view text,
                    const std::string& where) {
   const ConfigKey& key = Find(name, where);
@@ -218,12 +234,7 @@ void SetConfigText(TrainConfig& config, std::string_view name, std::string_view 
   ConfigValue value = owned;
   const char* end = owned.data() + owned.size();
   if (std::holds_alternative<bool TrainConfig::*>(key.field)) {
-    for (const char* word : {"true", "True", "1", "on", "yes"}) {
-      if (text == word) value = true;
-    }
-    for (const char* word : {"false", "False", "0", "off", "no"}) {
-      if (text == word) value = false;
-    }
+    if (const auto truth = ParseBool(text)) value = *truth;
   } else if (std::holds_alternative<int64_t TrainConfig::*>(key.field)) {
     int64_t v = 0;
     const auto [at, error] = std::from_chars(owned.data(), end, v);

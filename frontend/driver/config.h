@@ -2,8 +2,11 @@
 // files, flags, checkpoints and the help text all read the same table.
 #pragma once
 
+#include "ir/dtype.h"
+
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -92,6 +95,10 @@ void SetConfigWords(TrainConfig& config, std::span<char* const> words);
 // Every key of a TOML file (config_toml.cc). Throws `Error` (kIo, kParse, kInvalidArgument).
 void LoadToml(TrainConfig& config, const std::string& path);
 
+// What words such as on and no say; nullopt for any other.
+std::optional<bool> ParseBool(std::string_view text);
+// What key `dtype` names, as f16 or float16; nullopt for "auto".
+std::optional<DType> NamedDType(const TrainConfig& config);
 // Bytes of key `memory`, 24GiB, 512MiB or 1000000000; 0 where it is empty. Throws `Error`
 // (kInvalidArgument) for anything else.
 int64_t MemoryBudget(const TrainConfig& config);

@@ -35,9 +35,9 @@ std::string Meaning(const TrainConfig& config, const ConfigKey& key) {
   if (key.name == "ffn_dim") return std::to_string(FfnDim(config));
   // Token files have no default, so 0 was for text.
   if (key.name == "vocab_size") return std::to_string(config.vocab_size ? config.vocab_size : 256);
-  if (key.name == "dtype" && config.dtype == "float32") return "f32";
-  if (key.name == "dtype" && config.dtype == "bfloat16") return "bf16";
-  if (key.name == "dtype" && config.dtype == "float16") return "f16";
+  if (const auto dtype = NamedDType(config); dtype && key.name == "dtype") {
+    return std::string(Name(*dtype));
+  }
   return ConfigText(config, key);
 }
 
@@ -51,14 +51,14 @@ std::string Shown(const TrainConfig& config, const ConfigKey& key) {
   return text == "0" && meaning != "0" ? StrCat(text, " (", meaning, ")") : text;
 }
 
-bool IsF16(std::string_view dtype) { return dtype == "f16" || dtype == "float16"; }
+bool IsF16(const TrainConfig& config) { return NamedDType(config) == DType::kF16; }
 
 // Whether a run cannot go on from states of `then` with `now`: their names or meaning hang on it,
 // or it says only how a run begins.
 bool IsOfTheStart(const ConfigKey& key, const TrainConfig& now, const TrainConfig& then) {
   // f16 alone has a loss scale, dropout a seed, and momentum a moment.
-  if (key.name == "dtype") return IsF16(now.dtype) != IsF16(then.dtype);
-  if (key.name == "loss_scale") return IsF16(now.dtype);
+  if (key.name == "dtype") return IsF16(now) != IsF16(then);
+  if (key.name == "loss_scale") return IsF16(now);
   if (key.name == "dropout") return (now.dropout > 0) != (then.dropout > 0);
   if (key.name == "momentum") {
     return now.optimizer == "sgd" && (now.momentum > 0) != (then.momentum > 0);
@@ -152,12 +152,8 @@ std::string ApplyDeviceDefaults(TrainConfig& config, const Target& target) {
 }
 
 DType ComputeDType(const TrainConfig& config, const Target& target) {
-  if (config.dtype == "auto") {
-    return target.kind() == DeviceKind::kCuda ? DType::kBF16 : DType::kF32;
-  }
-  if (config.dtype == "bfloat16" || config.dtype == "bf16") return DType::kBF16;
-  if (config.dtype == "float16" || config.dtype == "f16") return DType::kF16;
-  return DType::kF32;
+  if (const auto named = NamedDType(config)) return *named;
+  return target.kind() == DeviceKind::kCuda ? DType::kBF16 : DType::kF32;
 }
 
 }  // namespace stator

@@ -165,6 +165,10 @@ TEST_F(CommandLineTest, flags_are_true_or_false_and_the_last_one_holds) {
   for (const char* flag : {"--bias=", "--bias={}", "--memory="}) {
     EXPECT_HAS(plan(flag), StrCat("stator: '", flag, "' names no value"));
   }
+  for (const char* word : {"true", "false", "on", "off", "yes", "no", "0", "1"}) {
+    EXPECT_HAS(plan(StrCat("--qkv-bias ", word)),
+               StrCat("stator: '--qkv_bias ", word, "': write --qkv_bias=", word));
+  }
 }
 
 TEST_F(CommandLineTest, empty_values_are_refused) {
