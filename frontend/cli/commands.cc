@@ -20,8 +20,11 @@
 namespace stator {
 namespace {
 
-// What the host does beside the plan's steps keeps to --threads as well.
-TrainConfig Limited(TrainConfig config) {
+// The configuration that the command line asks for. From here on what the host does beside the
+// plan's steps keeps to --threads as well.
+TrainConfig ResolveAndLimitThreads(const CommandLine& line) {
+  TrainConfig config =
+      line.command == "sample" ? ResolveForCheckpoint(line.config) : ResolveConfig(line.config);
   LimitThreads(static_cast<size_t>(config.threads));
   return config;
 }
@@ -34,13 +37,13 @@ TrainConfig Configure(TrainConfig config, const Target& target) {
   return config;
 }
 
-TrainConfig Configure(const ConfigSources& sources) {
-  const TrainConfig config = Limited(ResolveConfig(sources));
+TrainConfig Configure(const CommandLine& line) {
+  const TrainConfig config = ResolveAndLimitThreads(line);
   return Configure(config, *ChooseDevice(config.device).target);
 }
 
 int Train(const CommandLine& line) {
-  const TrainResult result = RunTraining(Configure(line.config), line.watch);
+  const TrainResult result = RunTraining(Configure(line), line.watch);
   return result.signal == 0 ? 0 : 128 + result.signal;
 }
 
@@ -70,7 +73,7 @@ int ShowPlan(const CommandLine& line) {
     std::fputs(DescribePlan(LoadPlan(line.load), line.steps).c_str(), stdout);
     return 0;
   }
-  TrainConfig config = Limited(ResolveConfig(line.config));
+  TrainConfig config = ResolveAndLimitThreads(line);
   const Device device = line.gpu.empty() ? ChooseDevice(config.device) : RecordedDevice(line.gpu);
   config = Configure(std::move(config), *device.target);
   for (const std::string& note : config.notes) std::printf("%s\n", note.c_str());
@@ -93,13 +96,13 @@ int ShowPlan(const CommandLine& line) {
 }
 
 int ShowProfile(const CommandLine& line) {
-  RunProfile(Configure(line.config), line.profile);
+  RunProfile(Configure(line), line.profile);
   return 0;
 }
 
 // What the file has already is kept: several models' choices make one table.
 int Tune(const CommandLine& line) {
-  TrainConfig config = Limited(ResolveConfig(line.config));
+  TrainConfig config = ResolveAndLimitThreads(line);
   const Device device = ChooseDevice(config.device);
   if (device.target->kind() != DeviceKind::kCuda) {
     Fail(ErrorCode::kEnvironment, "tune: there is no GPU to time algorithms on",
@@ -116,7 +119,7 @@ int Tune(const CommandLine& line) {
 }
 
 int ShowSample(const CommandLine& line) {
-  TrainConfig config = Limited(ResolveForCheckpoint(line.config));
+  TrainConfig config = ResolveAndLimitThreads(line);
   if (!TrainsOnBytes(config)) {
     Fail(ErrorCode::kUnsupported, "sample: the model was trained on token ids, and there is no ",
          "tokenizer to turn them into text");
@@ -150,10 +153,10 @@ int Doctor(const CommandLine& line) {
 int RunCommand(const CommandLine& line) {
   if (line.command == "train") return Train(line);
   if (line.command == "plan") return ShowPlan(line);
-  if (line.command == "check") return RunCheck(Configure(line.config), line.check) ? 0 : 1;
+  if (line.command == "check") return RunCheck(Configure(line), line.check) ? 0 : 1;
   if (line.command == "profile") return ShowProfile(line);
   if (line.command == "probe") {
-    RunProbe(Configure(line.config), line.probe);
+    RunProbe(Configure(line), line.probe);
     return 0;
   }
   if (line.command == "tune") return Tune(line);

@@ -118,7 +118,10 @@ std::vector<NamedValue> NameValues(const StepValues& values) {
       if (v.value.node->Is("high_half")) {
         whole = v.value.node->operand(0);
         if (halves.stored.contains(WholeOf(v))) continue;
-        named.low = *halves.low.at(WholeOf(v));
+        const auto low = halves.low.find(WholeOf(v));
+        STATOR_CHECK(low != halves.low.end(), BaseName(*whole.node),
+                     ": its high half is stored, its low one is not");
+        named.low = *low->second;
         named.at.step = std::max(v.step, named.low->step);
       }
       std::string name = BaseName(*whole.node);
