@@ -205,12 +205,17 @@ TEST_F(CommandLineTest, training_saves_where_its_reader_is_gone) {
 
 TEST_F(CommandLineTest, what_is_not_worth_a_checkpoint_is_not_called_saved) {
   const std::string errors = dir_ / "train.err";
-  Run("sh", StrCat("-c '", program_, " train", Small("o"), " --learning_rate 1e30 --min_lr 0",
-                   " --optimizer sgd --grad_clip 0 --warmup_iters 0 --max_iters 1000000 2>", errors,
-                   " | head -n 14'"));
+  Run("sh",
+      StrCat("-c '", program_, " train", Small("o"), " --learning_rate 1e6 --min_lr 0",
+             " --threads 1 --optimizer sgd --grad_clip 0 --warmup_iters 0 --max_iters 1000000 2>",
+             errors, " | head -n 60'"));
   EXPECT_EQ(FindCheckpoint(dir_ / "o"), "");
   const std::vector<char> text = ReadFile(errors);
-  EXPECT_FALSE(Has(std::string(text.begin(), text.end()), "are saved in"));
+  const std::string error(text.begin(), text.end());
+  EXPECT_FALSE(Has(error, "are saved in")) << error;
+  // The run may come to its own end before it hears of its reader's.
+  const bool ended = Has(error, "no finite gradient in");
+  EXPECT_TRUE(ended || Has(error, "Broken pipe; nothing was saved")) << error;
 }
 
 // A program on a terminal of its own, which ignores SIGHUP as under nohup; `until` it has printed
@@ -246,9 +251,10 @@ int RunOnALostTerminal(const std::string& command, const std::string& until) {
 TEST_F(CommandLineTest, a_run_outlives_its_terminal) {
   const std::string errors = dir_ / "err";
   EXPECT_EQ(RunOnALostTerminal(
-                StrCat(program_, " train", Small("o"), " --max_iters 200 2>", errors), "step 5 "),
+                StrCat(program_, " train", Small("o"), " --threads 1 --max_iters 60 2>", errors),
+                "step 5 "),
             0);
-  EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(dir_ / "o")).iteration, 200);
+  EXPECT_EQ(ReadCheckpointInfo(FindCheckpoint(dir_ / "o")).iteration, 60);
   EXPECT_EQ(ReadFile(errors).size(), 0u);
 }
 
