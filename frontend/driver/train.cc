@@ -78,8 +78,9 @@ TrainResult TrainingRun::Run() {
          "go on from it, --resume with the folder that holds it, or begin a run in another ",
          "out_dir with --init_from ", config_.out_dir, "/model.safetensors");
   }
-  if (config_.resume)
+  if (config_.resume) {
     WithCheckpoint(config_.out_dir, ReadCheckpointInfo);  // damage is told at once
+  }
   device_ = ChooseDevice(config_.device);
   // A GPU works while the host prepares the next batch; on a CPU that would be the same cores.
   in_flight_ = device_.target->kind() == DeviceKind::kCuda ? 3 : 1;

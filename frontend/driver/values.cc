@@ -14,22 +14,18 @@
 namespace stator {
 namespace {
 
-// A high or a low half, by the value it is a half of.
-using HalfKey = std::pair<const Node*, int>;
-HalfKey WholeOf(const StepValue& half) {
-  const Value whole = half.value.node->operand(0);
-  return {whole.node, whole.index};
-}
+// The value that a high or a low half is of.
+Value WholeOf(const StepValue& half) { return half.value.node->operand(0); }
 
 // The values that a program stores as two halves, and those that it stores whole.
 struct Halves {
-  std::map<HalfKey, const StepValue*> low;
-  std::set<HalfKey> stored;
+  std::map<Value, const StepValue*> low;  // by the whole
+  std::set<Value> stored;
 
   explicit Halves(const std::vector<StepValue>& values) {
     for (const StepValue& v : values) {
       if (v.value.node->Is("low_half")) low[WholeOf(v)] = &v;
-      stored.insert({v.value.node, v.value.index});
+      stored.insert(v.value);
     }
   }
 };
@@ -116,9 +112,9 @@ std::vector<NamedValue> NameValues(const StepValues& values) {
       NamedValue named{"", program, v};
       Value whole = v.value;
       if (v.value.node->Is("high_half")) {
-        whole = v.value.node->operand(0);
-        if (halves.stored.contains(WholeOf(v))) continue;
-        const auto low = halves.low.find(WholeOf(v));
+        whole = WholeOf(v);
+        if (halves.stored.contains(whole)) continue;
+        const auto low = halves.low.find(whole);
         STATOR_CHECK(low != halves.low.end(), BaseName(*whole.node),
                      ": its high half is stored, its low one is not");
         named.low = *low->second;

@@ -93,16 +93,20 @@ TEST_F(Training, a_residual_stream_in_f32_trains) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i].loss, b[i].loss, 2e-3) << "update " << i;
 }
 
-TEST_F(Training, an_interrupted_run_saves_and_can_go_on) {
-  TrainConfig config = SmallConfig(dir_, "interrupted");
-  config.max_iters = 1'000'000;
-  std::jthread interrupts([&] {
-    // The first lines of metrics say that the loop, which listens, is running.
-    while (ReadSteps(config.out_dir).size() < 3) {
+// The first lines of metrics say that the loop, which listens, is running.
+std::jthread InterruptAfterThreeUpdates(const std::string& out_dir) {
+  return std::jthread([out_dir] {
+    while (ReadSteps(out_dir).size() < 3) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     std::raise(SIGINT);
   });
+}
+
+TEST_F(Training, an_interrupted_run_saves_and_can_go_on) {
+  TrainConfig config = SmallConfig(dir_, "interrupted");
+  config.max_iters = 1'000'000;
+  std::jthread interrupts = InterruptAfterThreeUpdates(config.out_dir);
   const TrainResult result = RunTraining(config);
   interrupts.join();
   EXPECT_EQ(result.signal, SIGINT);
@@ -118,12 +122,7 @@ TEST_F(Training, an_interrupt_in_the_last_evaluation_counts) {
   TrainConfig config = SmallConfig(dir_, "late");
   config.max_iters = 3, config.warmup_iters = 1;
   config.eval_iters = 1'000'000;
-  std::jthread interrupts([&] {
-    while (ReadSteps(config.out_dir).size() < 3) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    std::raise(SIGINT);
-  });
+  std::jthread interrupts = InterruptAfterThreeUpdates(config.out_dir);
   const TrainResult result = RunTraining(config);
   interrupts.join();
   EXPECT_EQ(result.signal, SIGINT);
